@@ -1,4 +1,4 @@
-//! An inline cache from empty to three shapes, and then the code that it stands in is given up in
+//! An inline cache from empty to three shapes, and then the code that it is in is discarded in
 //! mid-loop.
 //!
 //! `examples/objects/inline_cache.ll` was compiled by LLVM ahead of time. Its function `sum_fields`
@@ -202,7 +202,7 @@ fn run() -> Result<usize, Box<dyn Error>> {
         report.call("the next call hits", &objects, &call, &runtime.misses);
     }
 
-    report.title("An object that no cache can serve: the function is given up in mid-loop");
+    report.title("An object that no cache can serve: the function's code is discarded in mid-loop");
     let mixed = objects::with_computed(&[0x17, 0x23, 0x31]);
     report.call_once("deoptimized", &mixed, &call, &runtime.misses);
     report.lines("read from the stack map", &runtime.deoptimized.lock().unwrap());

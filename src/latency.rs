@@ -32,7 +32,7 @@ pub enum Stage {
     Allocate,
     /// Making pages writable, and executable again.
     Permission,
-    /// Comparing what stands in the sites, writing, reading back.
+    /// Comparing what the sites hold, writing, reading back.
     Write,
     /// Maintenance of the instruction caches.
     Flush,

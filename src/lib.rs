@@ -2,7 +2,7 @@
 //!
 //! LLVM can leave *patchpoints* in the code that it compiles: reserved bytes, with a *stack map*
 //! that says where each live value is. A JIT runtime rewrites those bytes while the program runs:
-//! an inline cache that learns a shape, code that is given up because an assumption broke. This
+//! an inline cache that learns a shape, code that is discarded because an assumption broke. This
 //! crate does the rewriting: it reads the stack maps, assembles what the runtime asks for in terms
 //! of the record's values, checks the result with a decoder that shares nothing with the assembler,
 //! and writes all reserved bytes of all sites of a transaction, or none, without ever making a page
@@ -78,13 +78,13 @@
 //!    and sizes of its functions.
 //! 2. **Registered.** The stack map does not say how many bytes a patchpoint reserves, nor what it is called
 //!    with: the runtime tells a [`CallShape`] per record. Registration audits it against the function, the
-//!    other records and the bytes that stand there: LLVM's own promises about them are not always kept.
+//!    other records and the bytes that are there: LLVM's own promises about them are not always kept.
 //! 3. **Released**: [`Module::release`](site::Module::release) says that its code may run from now on, and only then the
 //!    entries of its functions are given. Into code that has not run no thread will return: a patch before that has all
 //!    bytes of a site.
 //! 4. **Patched** with a [`Sequence`](sequence::Sequence), as often as the runtime likes, in place where it
 //!    fits, otherwise in a stub nearby to which the site jumps; **restored** to its original bytes.
-//! 5. **Invalidated**, for good: the site leads to its exit stub, which hands the handler a
+//! 5. **Invalidated**, for good: the site goes to its exit stub, which hands the handler a
 //!    [`Frame`](deopt::Frame) with every register and every value of the record.
 //! 6. **Unregistered** with its module, once no thread is in it or will return to it.
 //!
@@ -98,23 +98,23 @@
 //! other thread may execute them: the runtime implements [`World`](publish::World), which stops its threads,
 //! or uses a world that is here: `publish::SignalWorld` stops attached threads by a signal, wherever they are, and
 //! waits or fails while one is inside of what is to change; [`SingleThreaded`](publish::SingleThreaded) is a promise. Return addresses may point into sites while
-//! they are patched: where a call stood in a site of a released module, the engine keeps the byte after it
+//! they are patched: where a call was in a site of a released module, the engine keeps the byte after it
 //! an instruction boundary with only nops behind it, or moves the new sequence out of line. A stub into
-//! which a callee may return is given back by [`Engine::reclaim`], for which the runtime promises that its
+//! which a callee may return is freed by [`Engine::reclaim`], for which the runtime promises that its
 //! threads are [`GracePeriod`](publish::GracePeriod).
 //!
 //! A module that is registered [live](engine::Registration::live), before its code first runs, is changed
 //! while any number of threads execute it, and none is stopped. Its sites are armed once: nops, one *patchable jump*,
-//! nops. From then on a sequence always stands in a stub, and a patch exchanges the patchable jump by one aligned store:
+//! nops. From then on a sequence is always in a stub, and a patch exchanges the patchable jump by one aligned store:
 //! each execution runs the old sequence or the new one, never a mixture. A shadow, which holds the function's own
 //! instructions, is not armed; it is invalidated by a trap in place of its first instruction, from which the
 //! process's SIGTRAP handler sends the thread to its exit stub. The threads that execute live code are
 //! [attached](Engine::attach_thread) and report [checkpoints](publish::ThreadHandle::checkpoint), so that
-//! old stubs can be [given back](Engine::reclaim_passed).
+//! old stubs can be [reclaimed](Engine::reclaim_passed).
 //!
 //! | | quiescent | live |
 //! |---|---|---|
-//! | the sequence stands | in the site, where it fits | in a stub |
+//! | the sequence is | in the site, where it fits | in a stub |
 //! | while it changes | other threads are stopped | they run on |
 //! | a patch or restore is seen | at once | soon: each thread runs old or new for a bounded time |
 //! | an invalidation is seen | at once | at once |
@@ -122,7 +122,7 @@
 //!
 //! # What a runtime promises
 //!
-//! What can be checked is checked. What cannot is a promise, and each stands behind an `unsafe` function that names it. Safe functions
+//! What can be checked is checked. What cannot is a promise, and each has an `unsafe` function that names it. Safe functions
 //! alone write no code but in sites that were promised, free no code that is in use, and read no memory that was never promised.
 //!
 //! | promise | given by |
@@ -133,9 +133,9 @@
 //! | these bytes, which nobody decodes, do what is said of them | [`Sequence::vouched`](sequence::Sequence::vouched) |
 //! | compiled code can go on there, with these registers and these frames | [`Frame::continue_at`](deopt::Frame::continue_at), [`continue_with_stack`](deopt::Frame::continue_with_stack), [`set_register`](deopt::Frame::set_register), [`set_flags`](deopt::Frame::set_flags); [`Replacement::push`](deopt::Replacement::push), [`push_compiled`](deopt::Replacement::push_compiled), [`call`](deopt::Replacement::call) |
 //! | this code of exit stubs does what exit stubs do; this C function can be called by them | `unsafe impl` [`Exits`](engine::Exits), [`ExitStubContext::new`](deopt::ExitStubContext::new), [`CFunction::new`](deopt::CFunction::new) |
-//! | code is written by nobody else, and whole | [`CodeArea::writable`](memory::CodeArea::writable), [`Placed::writable`](memory::Placed::writable), `unsafe impl` [`CodeMemory`](memory::CodeMemory) and [`LiveMemory`](memory::LiveMemory), [`Publisher::publish_code`](publish::Publisher::publish_code) |
+//! | code is written by nobody else, and whole | [`CodeArea::writable`](memory::CodeArea::writable), [`PlacedSegments::writable`](memory::PlacedSegments::writable), `unsafe impl` [`CodeMemory`](memory::CodeMemory) and [`LiveMemory`](memory::LiveMemory), [`Publisher::publish_code`](publish::Publisher::publish_code) |
 //! | where threads are, and that they are stopped | [`SingleThreaded::promise`](publish::SingleThreaded::promise), `SignalWorld::new`, `unsafe impl` [`World`](publish::World), [`Stopped::promise`](publish::Stopped::promise), [`GracePeriod::promise`](publish::GracePeriod::promise), [`Attached::promise`](publish::Attached::promise), `Traps::set` and `arm` |
-//! | code is executed in a mirror of the engine's memory, and published there | [`Builder::mirrored`](engine::Builder::mirrored), `unsafe impl` [`Mirror`](memory::Mirror) and [`Publication`](publish::Publication); [`SavedFrame::new`](engine::SavedFrame::new), [`Exits::capture_by`](engine::Exits::capture_by), `unsafe impl` [`ForwardExit`](deopt::ForwardExit) |
+//! | code is executed in a mirror of the engine's memory, and published there | [`EngineBuilder::mirrored`](engine::EngineBuilder::mirrored), `unsafe impl` [`Mirror`](memory::Mirror) and [`Publication`](publish::Publication); [`SavedFrame::new`](engine::SavedFrame::new), [`Exits::capture_by`](engine::Exits::capture_by), `unsafe impl` [`ForwardExit`](deopt::ForwardExit) |
 //! | this manager's memory holds the code that its unwind information describes | `Unwound::new` (feature `backtrace`) |
 //!
 //! Loading writes only memory of the engine's, and executes nothing; whoever calls a function that was loaded does so by `unsafe` code of

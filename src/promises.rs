@@ -1,7 +1,7 @@
 //! Every promise of a runtime's, once as a safe call, which must not compile, and once as an
 //! `unsafe` one, which must.
 //!
-//! The table on the crate's front page says what is promised. Here each function of it stands with
+//! The table on the crate's front page says what is promised. Here each function of it comes with
 //! the arguments that it takes, so that it cannot become safe unnoticed. Both examples are made of
 //! the same text: the first can only fail for want of `unsafe`.
 
@@ -22,7 +22,7 @@ macro_rules! promises {
 promises! {
     // Code: what it is, and what is said of it.
     AdoptionPromise("code: patchpoint::image::Adoption") "code.promise()";
-    EngineRegister("engine: patchpoint::Engine", "code: patchpoint::engine::Code")
+    EngineRegister("engine: patchpoint::Engine", "code: patchpoint::engine::LoadedCode")
         "engine.register(code, |_| patchpoint::CallShape::c(32).args(6))";
     RegistrationRegister("code: patchpoint::engine::Registration<'_>")
         "code.trust_live_outs().unwind_by(patchpoint::site::UnwindBy::StackSizes).register(|_| None::<patchpoint::CallShape>)";
@@ -77,14 +77,14 @@ promises! {
 
     // Memory: who writes it.
     CodeAreaWritable("area: &patchpoint::memory::CodeArea") "area.writable()";
-    PlacedWritable("placed: &patchpoint::memory::Placed") "placed.writable()";
+    PlacedSegmentsWritable("placed: &patchpoint::memory::PlacedSegments") "placed.writable()";
     MemoryAdopt("range: patchpoint::addr::CodeRange")
-        "patchpoint::memory::adopt(range, patchpoint::memory::Ask::Auto)";
+        "patchpoint::memory::adopt(range, patchpoint::memory::StrategyChoice::Auto)";
     ToggleRegister("range: patchpoint::addr::CodeRange") "patchpoint::memory::Toggle::register(range)";
     ProcMemRegister("range: patchpoint::addr::CodeRange") "patchpoint::memory::ProcMem::register(range)";
 
     // Code that is executed in a mirror.
-    BuilderMirrored("engine: patchpoint::engine::Builder", "by: patchpoint::engine::Mirroring") "engine.mirrored(by)";
+    EngineBuilderMirrored("engine: patchpoint::engine::EngineBuilder", "by: patchpoint::engine::Mirroring") "engine.mirrored(by)";
     SavedFrameNew("words: [u64; 3]", "stack: patchpoint::addr::CodeRange")
         "patchpoint::engine::SavedFrame::new(words, stack)";
     ExitsCaptureBy("exits: &mut patchpoint::deopt::ExitStubs", "at: patchpoint::addr::CodeAddr")
@@ -148,22 +148,22 @@ pub enum AddressAsTarget {}
 /// Who makes exit stubs makes code.
 ///
 /// ```compile_fail,E0200
-/// # use patchpoint::{Result, addr::Len, engine::{ExitCode, ExitRequest, Exits, Resumption, Role}, site::{ModuleId, Site}};
+/// # use patchpoint::{Result, addr::Len, engine::{ExitCode, ExitRequest, ExitResumption, Exits, Role}, site::{ModuleId, Site}};
 /// struct ExitStubs;
 /// impl Exits for ExitStubs {
 /// #   fn handles(&self, _: Role) -> bool { true }
-/// #   fn bound(&self, _: &Site, _: Role, _: Resumption<'_>) -> Result<Len> { Ok(Len::new(0)) }
+/// #   fn bound(&self, _: &Site, _: Role, _: ExitResumption<'_>) -> Result<Len> { Ok(Len::new(0)) }
 /// #   fn encode(&self, _: &ExitRequest<'_>) -> Result<ExitCode> { todo!() }
 /// #   fn check_leavable(&self, _: &Site) -> Result<()> { Ok(()) }
 /// #   fn forget(&self, _: ModuleId) {}
 /// }
 /// ```
 /// ```no_run
-/// # use patchpoint::{Result, addr::Len, engine::{ExitCode, ExitRequest, Exits, Resumption, Role}, site::{ModuleId, Site}};
+/// # use patchpoint::{Result, addr::Len, engine::{ExitCode, ExitRequest, ExitResumption, Exits, Role}, site::{ModuleId, Site}};
 /// struct ExitStubs;
 /// unsafe impl Exits for ExitStubs {
 /// #   fn handles(&self, _: Role) -> bool { true }
-/// #   fn bound(&self, _: &Site, _: Role, _: Resumption<'_>) -> Result<Len> { Ok(Len::new(0)) }
+/// #   fn bound(&self, _: &Site, _: Role, _: ExitResumption<'_>) -> Result<Len> { Ok(Len::new(0)) }
 /// #   fn encode(&self, _: &ExitRequest<'_>) -> Result<ExitCode> { todo!() }
 /// #   fn check_leavable(&self, _: &Site) -> Result<()> { Ok(()) }
 /// #   fn forget(&self, _: ModuleId) {}

@@ -1,7 +1,7 @@
 //! What the threads of a process are known not to do: the proofs that functions ask for.
 //!
-//! Memory is written, and stubs are freed, only by whoever shows such a proof, so that a missing stop
-//! or wait does not compile. How threads are stopped and asked is above this, in `publish`.
+//! Memory is written, and stubs are freed, only by whoever shows such a proof, so that a missing
+//! stop or wait does not compile. How threads are stopped and asked is above this, in `publish`.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +15,8 @@ use crate::addr::CodeRange;
 /// The proof that no other thread executes the engine's code now, nor will before the proof is
 /// gone.
 ///
-/// Only a [`World`](crate::publish::World) makes one, and lends it to the work that it runs. It cannot leave its thread:
+/// Only a [`World`](crate::publish::World) makes one, and lends it to the work that it runs. It
+/// cannot leave its thread:
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
@@ -54,16 +55,16 @@ impl fmt::Debug for Stopped {
 ///
 /// "In" means the program counter, of running threads and in saved contexts of signal handlers;
 /// "return to" means every return address on every stack, including those of suspended coroutines.
-/// And no way leads there any more: what jumped there was changed, and that change published,
+/// And nothing branches there any more: what jumped there was changed, and that change published,
 /// before the grace period began.
 pub struct GracePeriod {
     /// What was found out; `None` for what is promised, which is about everything.
-    found: Option<Found>,
+    found: Option<QuiescentRanges>,
 }
 
 /// Ranges that have had their grace period.
 #[derive(Debug)]
-struct Found {
+struct QuiescentRanges {
     ranges: Box<[CodeRange]>,
     /// When the threads began to be asked.
     began: Moment,
@@ -99,7 +100,7 @@ impl GracePeriod {
     pub(crate) fn found(ranges: &[CodeRange], began: Moment) -> Self {
         let ranges = ranges.into();
         Self {
-            found: Some(Found { ranges, began }),
+            found: Some(QuiescentRanges { ranges, began }),
         }
     }
 
@@ -114,7 +115,7 @@ impl GracePeriod {
         })
     }
 
-    /// Whether it was promised, and so may be about sites too, which something leads to.
+    /// Whether it was promised, and so may be about sites too, which something may execute.
     pub(crate) const fn is_promise(&self) -> bool {
         self.found.is_none()
     }

@@ -13,7 +13,7 @@
 
 pub use patchpoint_asm::hole::{Holds, Hole};
 pub use patchpoint_asm::sequence::{
-    Assembled, Environment, Field, Fit, Mem, Operand, Part, Sequence, Source, Stub, StubCode, Target,
+    Assembled, Environment, Field, Fit, Mem, Operand, OperandPart, Sequence, Source, Stub, StubCode, Target,
     TargetAddr, arg, assemble, assemble_out_of_line, assemble_stub, assemble_template, float_arg,
     float_result, live, location, reg, result, stub_len, temp, text,
 };

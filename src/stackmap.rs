@@ -13,7 +13,7 @@ pub use llvm_stackmaps::flat;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use llvm_stackmaps::testing;
 pub use llvm_stackmaps::{
-    Constants, Endian, Error, ErrorKind, Function, FunctionHeader, Functions, LiveOut, LiveOuts, Location,
-    Locations, OwnedMaps, Place, Record, RecordRef, Records, Reference, StackMap, StackMaps, StackSize,
-    Statepoint, Version, VersionTwo,
+    Constants, Endian, Error, ErrorKind, FunctionHeader, FunctionRecord, Functions, LiveOut, LiveOuts,
+    Location, LocationKind, Locations, OwnedMaps, Record, RecordRef, Records, Reference, StackMap, StackMaps,
+    StackSize, Statepoint, Version, VersionTwo,
 };

@@ -12,10 +12,11 @@
 //! # Ok::<(), patchpoint::verify::Error>(())
 //! ```
 
-pub(crate) use patchpoint_verify::{
-    Branch, Content, Field, Outline, Template, branches_to, check_leaving, first_scalable, is_call, not_kept,
-};
 pub use patchpoint_verify::{
-    Checked, Chunk, Error, ErrorKind, InstructionAt, Line, Original, boundaries, callee_saved, check,
+    Checked, Chunk, Error, ErrorKind, InstructionAt, ListingLine, Original, boundaries, callee_saved, check,
     check_call, check_exchange, check_trap, disassemble, original, patchpoint_prefix,
+};
+pub(crate) use patchpoint_verify::{
+    Content, DecodedFunction, DirectBranch, OpenField, Template, branches_to, check_leaving, first_scalable,
+    is_call, not_kept,
 };

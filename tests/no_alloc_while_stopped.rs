@@ -18,7 +18,7 @@ use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::Engine;
 use patchpoint::image::Adoption;
-use patchpoint::memory::Ask;
+use patchpoint::memory::StrategyChoice;
 use patchpoint::publish::{Level, Publisher, Resumption, SingleThreaded, Stopped, Vacated, World};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::{Candidate, Module};
@@ -101,7 +101,7 @@ fn cache(guards: u32) -> Sequence {
 }
 
 /// The object's code once more, in private pages, for the strategies for foreign memory.
-fn foreign(engine: &Engine, ask: Ask) -> Module {
+fn foreign(engine: &Engine, ask: StrategyChoice) -> Module {
     let loaded = engine.load(OBJECT, |_| None).unwrap();
     let range = loaded.areas()[0].range();
     let len = range.len() as usize;
@@ -139,7 +139,7 @@ fn foreign(engine: &Engine, ask: Ask) -> Module {
     unsafe { engine.register(code, shape) }.unwrap()
 }
 
-fn exercise(ask: Option<Ask>) -> Arc<Watch> {
+fn exercise(ask: Option<StrategyChoice>) -> Arc<Watch> {
     let watch = Arc::new(Watch::default());
     let exit_stubs = ExitStubs::new()
         .on_miss(|frame| frame.resume())
@@ -159,13 +159,13 @@ fn exercise(ask: Option<Ask>) -> Arc<Watch> {
     let sites: Vec<_> = module.sites().filter(|site| site.id().get() == 78).collect();
     assert_eq!(sites.len(), 2);
     engine.patch_site(&sites[0], &cache(1)).unwrap();
-    // In a stub, twice, so that one is given back; both sites in one transaction.
+    // In a stub, twice, so that one is freed; both sites in one transaction.
     engine.patch(78, &cache(4)).unwrap();
     let with_stubs = engine.stub_stats().slots;
     engine.patch(78, &cache(5)).unwrap();
     engine.patch(78, &cache(1)).unwrap();
     assert_eq!(engine.stub_stats().slots, with_stubs - 2);
-    // Refused in the stopped world: the transaction was prepared for what stood there before.
+    // Refused in the stopped world: the transaction was prepared for what was there before.
     let stale = engine.plan(78, &cache(2)).unwrap();
     engine.restore(78).unwrap();
     let stopped = watch.stops.load(Ordering::Relaxed);
@@ -262,7 +262,7 @@ fn nothing_is_allocated_or_freed() {
     if !cfg!(emulated) {
         barrier_by_signals();
     }
-    for ask in [None, Some(Ask::ProcMem), Some(Ask::Toggle)] {
+    for ask in [None, Some(StrategyChoice::ProcMem), Some(StrategyChoice::Toggle)] {
         let watch = exercise(ask);
         assert_eq!(watch.stops.load(Ordering::Relaxed), 10, "{ask:?}");
         assert_eq!(watch.calls.load(Ordering::Relaxed), 0, "{ask:?}");

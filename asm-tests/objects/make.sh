@@ -39,7 +39,7 @@ variants() { # folder, those of x86-64
     esac
 }
 
-# The source as a folder compiles it. Elsewhere than on x86-64, instructions have at least two bytes and sequences are
+# The source as a folder compiles it. On the other architectures, instructions have at least two bytes and sequences are
 # longer: shadows are rounded up to 4 bytes, and patchpoints are twice as long. `asm_tests::Source` does the same.
 # Functions for features of x86-64 are left out, and AArch64 has nops where the source has a symbol as target (LLVM emits garbage for it).
 adapt() { # folder, source

@@ -164,7 +164,7 @@ impl Folder {
     }
 
     /// The reserved length of a site whose source says `reserved`, which is meant for x86-64:
-    /// elsewhere, instructions have at least two bytes and sequences are longer.
+    /// on the others, instructions have at least two bytes and sequences are longer.
     pub(crate) const fn reserved(self, is_shadow: bool, reserved: u32) -> u32 {
         match self {
             Self::X86_64 => reserved,

@@ -1,5 +1,5 @@
 //! Reads of the sources just what the stack map does not say: the shapes of the sites and the
-//! parameters of the functions. Each call of a patchpoint or stackmap stands on one line.
+//! parameters of the functions. Each call of a patchpoint or stackmap is on one line.
 
 use patchpoint::CallShape;
 
@@ -36,7 +36,7 @@ pub enum Param {
     Pointer,
 }
 
-/// What stands in a site before it is patched.
+/// What a site holds before it is patched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Nops.
@@ -58,7 +58,7 @@ pub struct Site {
     pub id: u64,
     /// Kind, reserved length, convention, result and arguments.
     pub shape: CallShape,
-    /// What stands in it.
+    /// What it holds.
     pub target: Target,
     /// Whether its record has live values besides the arguments.
     pub live_values: bool,

@@ -8,7 +8,7 @@
 //! that a machine without it compares with the record.
 //!
 //! Entries of the global offset table and stubs are where jitlink puts its own, so edges to them
-//! lead there. What it rewrites, we rewrite here: loads of entries whose symbol is in the image,
+//! refer to them. What it rewrites, we rewrite here: loads of entries whose symbol is in the image,
 //! which become `lea` on x86-64.
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ const TOOL: &str = "llvm-jitlink-19";
 const SLAB: &str = "0x10000000";
 /// Where we put what is not looked at: below, so that the first of it is the image's lowest
 /// address.
-const ELSEWHERE: u64 = 0x0f00_0000;
+const OUTSIDE: u64 = 0x0f00_0000;
 
 /// Where jitlink has what an object has or needs.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -104,7 +104,7 @@ fn run(path: &Path, graph: &Graph<'_>, checks: &str) -> std::process::Output {
     command.args(["-show-graphs", ".*"]);
     command.args(["-noexec", "-slab-allocate", "1Mb", "-slab-page-size", "4096"]);
     command.args(["-slab-address", SLAB, "-check", list.to_str().unwrap()]);
-    command.arg(format!("-abs=__ImageBase={ELSEWHERE:#x}"));
+    command.arg(format!("-abs=__ImageBase={OUTSIDE:#x}"));
     let is_root = |symbol: &&Symbol<'_>| {
         symbol.scope() == patchpoint::image::Scope::Exported
             && matches!(symbol.definition(), Definition::Section(..))
@@ -131,7 +131,7 @@ struct Block {
     size: u64,
     /// Offsets and names.
     symbols: Vec<(u64, String)>,
-    /// What its first edge leads to.
+    /// The target of its first edge.
     target: Option<String>,
 }
 
@@ -352,7 +352,7 @@ fn one(mut graph: Graph<'_>, index: usize, at: u64, places: &Places) -> Relocate
         SectionRole::ReadOnly => at % 8,
         _ => 0,
     };
-    lead_to_places(&mut graph, own, places, pad as u32);
+    retarget_to_places(&mut graph, own, places, pad as u32);
     // As aligned as it is there, so that the segment's start is no less.
     let section = graph.section_mut(own).unwrap();
     section.set_align(1 << (at - pad).trailing_zeros().min(4));
@@ -392,9 +392,9 @@ fn one(mut graph: Graph<'_>, index: usize, at: u64, places: &Places) -> Relocate
     }
 }
 
-/// Makes every edge of the section lead to where jitlink has its target, and moves it behind so
-/// many bytes.
-fn lead_to_places(graph: &mut Graph<'_>, own: SectionId, places: &Places, pad: u32) {
+/// Gives every edge of the section the address at which jitlink has its target, and moves it behind
+/// so many bytes.
+fn retarget_to_places(graph: &mut Graph<'_>, own: SectionId, places: &Places, pad: u32) {
     let edges = graph.sections()[own.index()].edges().to_vec();
     let targets: Vec<_> = edges
         .iter()
@@ -416,15 +416,15 @@ fn lead_to_places(graph: &mut Graph<'_>, own: SectionId, places: &Places, pad: u
             let symbol = graph.symbol_mut(edge.target()).unwrap();
             symbol.set_definition(Definition::Absolute(there));
         }
-        let edge = lead_edge(graph, own, *edge, &name, definition, places);
+        let edge = retargeted_edge(graph, own, *edge, &name, definition, places);
         let (relocation, target) = (edge.relocation(), edge.target());
         changed.push(Edge::new(edge.offset() + pad, relocation, target, edge.addend()));
     }
     *graph.section_mut(own).unwrap().edges_mut() = changed;
 }
 
-/// An edge to an entry or a stub leads to jitlink's.
-fn lead_edge(
+/// An edge to an entry or a stub, retargeted to jitlink's.
+fn retargeted_edge(
     graph: &mut Graph<'_>,
     own: SectionId,
     edge: Edge,
@@ -485,9 +485,9 @@ fn addresses(layout: &Layout<'_>, index: usize, role: SectionRole, at: u64) -> S
         data: zero,
     };
     let mut addrs = SegmentAddrs {
-        code: CodeAddr::new(ELSEWHERE + 0x40_0000),
-        read_only: CodeAddr::new(ELSEWHERE + if role == SectionRole::Data { 0 } else { 0x80_0000 }),
-        data: CodeAddr::new(ELSEWHERE),
+        code: CodeAddr::new(OUTSIDE + 0x40_0000),
+        read_only: CodeAddr::new(OUTSIDE + if role == SectionRole::Data { 0 } else { 0x80_0000 }),
+        data: CodeAddr::new(OUTSIDE),
     };
     let Some(offset) = layout.section_addr(index, &from_zero) else {
         return addrs;

@@ -1,13 +1,13 @@
-//! The engine's protections: where each stands, how to take it out, and which test then fails.
+//! The engine's protections: where each is, how to take it out, and which test then fails.
 //!
-//! A protection is marked where it stands, by a comment with its name above its first line:
+//! A protection is marked in place, by a comment with its name above its first line:
 //!
 //! ```text
 //!     // protection: compare-before
 //!     self.compare(Side::Old)?;
 //! ```
 //!
-//! What it protects and how it is taken out stands in `protections/`, one text file per topic. An
+//! What it protects and how it is taken out is in `protections/`, one text file per topic. An
 //! entry:
 //!
 //! ```text
@@ -20,7 +20,7 @@
 //! ```
 //!
 //! `lines` says how many lines behind the mark go, other marks not counted; those that begin with
-//! `+` come in their place. Where a protection stands in several places, `lines` is there once for
+//! `+` come in their place. Where a protection is in several places, `lines` is there once for
 //! each, and the marks of the second, the third ... are `compare-before (2)`, `compare-before (3)`.
 //! Without `within:` a test that runs longer than [`PATIENCE`] counts as hung. Lines that begin
 //! with `#` between entries are remarks.
@@ -41,7 +41,7 @@ pub const PATIENCE: u64 = 60;
 pub struct Protection {
     /// Its name, unique in the list.
     pub name: String,
-    /// The file of the list in which it stands.
+    /// The file of the list that it is in.
     pub listed_in: String,
     /// What is protected.
     pub what: String,
@@ -74,7 +74,7 @@ pub struct Edit {
     pub new: String,
 }
 
-/// What stands before the name in a mark.
+/// What comes before the name in a mark.
 const MARK: &str = "// protection: ";
 
 /// What a line marks, if it is a mark.
@@ -154,7 +154,7 @@ impl Edit {
                 break;
             }
         }
-        // Other marks may stand between this one and the code, and in the code.
+        // Other marks may come between this one and the code, and in the code.
         let mut gone = String::new();
         let mut code = lines.clone().filter(|line| marked(line).is_none());
         for _ in 0..self.lines {

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use patchpoint::addr::CodeAddr;
-use patchpoint::image::{Object, Reach, SegmentKind};
-use patchpoint::memory::{self, Arena, Placed, SegmentNeed};
+use patchpoint::image::{ImageReach, Object, SegmentKind};
+use patchpoint::memory::{self, Arena, PlacedSegments, SegmentNeed};
 
 const DATA: u64 = 23;
 static EXT_DATA: AtomicU64 = AtomicU64::new(DATA);
@@ -14,7 +14,7 @@ static EXT_DATA: AtomicU64 = AtomicU64::new(DATA);
 /// A copy of the external data below 2 GiB, where a program keeps it that is linked for fixed
 /// addresses.
 fn low_data() -> u64 {
-    static LOW: OnceLock<(Placed, u64)> = OnceLock::new();
+    static LOW: OnceLock<(PlacedSegments, u64)> = OnceLock::new();
     let place = || {
         let needs = [SegmentNeed {
             kind: SegmentKind::Data,
@@ -56,7 +56,7 @@ unsafe extern "C" {
 /// If there is no memory there.
 pub fn resolve_for(object: &[u8]) -> impl Fn(&str) -> Option<CodeAddr> + use<> {
     let layout = Object::parse(object).and_then(Object::layout);
-    let is_low = layout.is_ok_and(|layout| layout.reach() == Reach::Low2GiB);
+    let is_low = layout.is_ok_and(|layout| layout.reach() == ImageReach::Low2GiB);
     move |name| match name {
         "ext_data" if is_low => Some(CodeAddr::new(low_data())),
         _ => resolve(name).map(CodeAddr::new),

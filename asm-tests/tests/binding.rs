@@ -1,5 +1,5 @@
 //! Symbols of every binding and visibility, in real objects of several architectures: who sees
-//! them, which count, and what is nowhere.
+//! them, which count, and what is undefined.
 #![allow(unsafe_code, reason = "the point is to run the code")]
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Calls of C code, recorded while it is linked, and led to other functions while threads make
-//! them.
+//! Calls of C code, recorded while it is linked, and retargeted to other functions while threads
+//! make them.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -266,7 +266,7 @@ mod running {
                 engine.restore_calls("near_one").unwrap();
                 assert_eq!(relative(5), 5000);
             }
-            // What was not asked for is not led anywhere.
+            // What was not asked for keeps its target.
             assert!(matches!(
                 // SAFETY: what is there can be entered as the function can, or is not called.
                 unsafe { engine.retarget("other", addr(second)) },
@@ -283,7 +283,7 @@ mod running {
                 Err(Error::NoCallSite { .. })
             ));
         }
-        // Elsewhere the test's own functions may be in reach, too.
+        // On the others the test's own functions may be in reach, too.
         if cfg!(target_arch = "x86_64") {
             assert!(near_and_far.iter().all(|count| *count > 0), "{near_and_far:?}");
         }
@@ -358,7 +358,7 @@ mod running {
         }
     }
 
-    /// Somebody else has changed one of them: no call is led anywhere.
+    /// Somebody else has changed one of them: no call is retargeted.
     #[test]
     fn all_calls_change_or_none() {
         for live in [false, true] {
@@ -461,8 +461,8 @@ mod running {
         }
     }
 
-    /// Threads call while all calls are led from one target to the next. What a thread calls after
-    /// an immediate commit has returned goes to that target, or a later one.
+    /// Threads call while all calls are retargeted from one function to the next. What a thread
+    /// calls after an immediate commit has returned goes to that target, or a later one.
     #[test]
     fn threads_call_the_old_or_the_new_function_and_only_the_new_one_after() {
         for fixture in fixtures(never, true) {

@@ -133,7 +133,7 @@ fn exceptions_are_caught(set: &Path, library: &impl Fn(&str) -> Option<CodeAddr>
     }
     let inside = code.image.symbol("attempt").unwrap().get() as usize + 1;
     memory.deallocate(code.memory).unwrap();
-    assert!(!is_known_at(inside), "{}: it is taken back", set.display());
+    assert!(!is_known_at(inside), "{}: it is deregistered", set.display());
 }
 
 #[test]

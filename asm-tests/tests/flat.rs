@@ -10,15 +10,15 @@
 use asm_tests::{Folder, Source};
 use patchpoint::addr::{CodeAddr, DwarfReg, Len};
 use patchpoint::arch::Arch;
-use patchpoint::image::{Image, Object, Reach};
+use patchpoint::image::{Image, ImageReach, Object};
 use patchpoint::stackmap::flat::{Dialect, FlatFunction, FlatRecord, FlatWriter};
-use patchpoint::stackmap::{Function, Record, StackMap, StackMaps, Version};
+use patchpoint::stackmap::{FunctionRecord, Record, StackMap, StackMaps, Version};
 
 const DIALECTS: [Dialect; 2] = [Dialect::Proposal, Dialect::Fork];
 
 fn link(name: &str, bytes: &[u8]) -> Image {
     let layout = Object::parse(bytes).unwrap().layout().unwrap();
-    let low = layout.reach() == Reach::Low2GiB;
+    let low = layout.reach() == ImageReach::Low2GiB;
     let base = CodeAddr::new(if low { 0x1000_0000 } else { 0x7f12_3450_0000 });
     let (addrs, _) = layout.contiguous(base, Len::new(1 << 16)).unwrap();
     let linked = layout.link(&addrs, &|_| base.plus(Len::new(0x8_0000)));
@@ -40,7 +40,7 @@ fn reserved(source: &Source, record: &Record<'_>) -> Len {
     source.shape(record.id().get()).unwrap().reserved()
 }
 
-fn function(image: &Image, of: &Function<'_>) -> FlatFunction {
+fn function(image: &Image, of: &FunctionRecord<'_>) -> FlatFunction {
     let found = image.function_at(CodeAddr::new(of.address())).unwrap();
     FlatFunction::new(found.len, stack_pointer(image.arch))
 }

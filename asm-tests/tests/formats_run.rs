@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use asm_tests::{Folder, Param, Source};
 use patchpoint::addr::CodeAddr;
-use patchpoint::engine::{Code, Engine};
+use patchpoint::engine::{Engine, LoadedCode};
 use patchpoint::image::{Definition, Graph, Object, ObjectFormat, Section, SectionRole, Symbol};
 use patchpoint::memory::Arena;
 use patchpoint::publish::SingleThreaded;
@@ -238,7 +238,7 @@ fn run_program(format: Format, name: &str, outside: u64) {
             &OUTSIDE_DATA.to_le_bytes(),
         );
     }
-    let code: Code = engine.load_graph(graph, resolve).unwrap();
+    let code: LoadedCode = engine.load_graph(graph, resolve).unwrap();
     let call = |function: &str, a: i32| {
         let addr = code.symbol(&format.format.symbol(function)).unwrap();
         format.call(addr, [a as u64, 0, 0, 0, 0, 0]) as i32

@@ -31,7 +31,7 @@ fn addr(resolved: &Resolved<'_>, name: &str) -> u64 {
     let id = graph.find(name).unwrap_or_else(|| panic!("no {name}"));
     resolved
         .symbol_addr(id)
-        .unwrap_or_else(|| panic!("{name} is nowhere"))
+        .unwrap_or_else(|| panic!("{name} is undefined"))
         .get()
 }
 

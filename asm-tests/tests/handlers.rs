@@ -34,7 +34,7 @@ const OTHER_ADDS: u64 = 40;
 
 /// What the handlers have seen and done.
 #[derive(Default)]
-struct Done {
+struct HandlerCounts {
     misses: AtomicU64,
     deopts: AtomicU64,
     /// How many sites the handlers' invalidations changed: of the own function, and of the other.
@@ -45,13 +45,13 @@ struct Done {
 struct Lab {
     engine: Engine,
     module: Module,
-    done: Arc<Done>,
+    done: Arc<HandlerCounts>,
 }
 
 impl Lab {
     fn new(world: impl World + 'static, is_live: bool) -> Self {
         let name: Arc<OnceLock<WeakEngine>> = Arc::default();
-        let done: Arc<Done> = Arc::default();
+        let done: Arc<HandlerCounts> = Arc::default();
         let (on_miss, on_deopt) = ((name.clone(), done.clone()), (name.clone(), done.clone()));
         let exit_stubs = ExitStubs::new()
             .on_miss(move |frame| {
@@ -146,7 +146,7 @@ impl Lab {
             (self.status(OTHER), self.call(OTHER, 5)),
             (Status::Patched, 5 + OTHER_ADDS)
         );
-        // Resumed with what stood there.
+        // Resumed with the instructions that were there.
         assert_eq!(self.call(FALLS, 5), 5 + FALLS_ADDS);
         let done = &self.done;
         let count = |count: &AtomicU64| count.load(Ordering::SeqCst);

@@ -81,8 +81,8 @@ fn what_is_replaced_supplied_and_reached_is_told() {
 
 /// A use of a local function has an edge, or is reported.
 #[test]
-fn uses_of_local_functions_are_led_elsewhere_or_reported() {
-    let (mut led, mut reported) = (0, 0);
+fn uses_of_local_functions_are_redirected_or_reported() {
+    let (mut redirected, mut reported) = (0, 0);
     for set in files::sets(FOLDER) {
         let (graph, done) = joined(&set, "local.o");
         let all = bypasses(&graph, &done);
@@ -107,14 +107,14 @@ fn uses_of_local_functions_are_led_elsewhere_or_reported() {
                 assert_eq!(place, ("parse", "parser.o", ".text"), "{}", set.name);
                 reported += 1;
             }
-            led += one.uses;
+            redirected += one.uses;
         }
         if set.name.ends_with("-functions") {
             assert_eq!(all, [], "{}", set.name);
         }
     }
-    println!("{led} uses are led elsewhere, {reported} are reported");
-    assert!(led >= 30 && reported >= 4, "{led} {reported}");
+    println!("{redirected} uses are redirected, {reported} are reported");
+    assert!(redirected >= 30 && reported >= 4, "{redirected} {reported}");
 }
 
 /// Unwind information goes on speaking of the function that it was made for.
@@ -200,7 +200,7 @@ mod run {
     use std::cell::Cell;
 
     use patchpoint::Engine;
-    use patchpoint::engine::Code;
+    use patchpoint::engine::LoadedCode;
     use patchpoint::image::{Definition, Symbol};
     use patchpoint::publish::SingleThreaded;
 
@@ -212,7 +212,7 @@ mod run {
         Engine::builder().world(world).build().unwrap()
     }
 
-    fn call(code: &Code, name: &str, x: i64) -> i64 {
+    fn call(code: &LoadedCode, name: &str, x: i64) -> i64 {
         let function = code.symbol(name).unwrap().get() as usize;
         // SAFETY: it is a C function of that type, loaded and not unloaded before the call.
         let function = unsafe { core::mem::transmute::<usize, extern "C" fn(i64) -> i64>(function) };
@@ -276,15 +276,15 @@ mod run {
 
     #[test]
     fn local_functions_are_replaced_but_where_it_is_reported() {
-        let (mut elsewhere, mut there) = (0, 0);
+        let (mut replaced, mut there) = (0, 0);
         for set in native() {
             let (graph, done) = joined(&set, "local.o");
-            let all_led = bypasses(&graph, &done).is_empty();
+            let all_redirected = bypasses(&graph, &done).is_empty();
             let code = engine().load_graph(graph, libc).unwrap();
             assert_eq!(call(&code, "parse", 101), 101, "by a table, {}", set.name);
             let bytes: Vec<u8> = (0..9).map(|i| 11 * i).collect();
-            let sum = if all_led {
-                elsewhere += 1;
+            let sum = if all_redirected {
+                replaced += 1;
                 1009
             } else {
                 there += 1;
@@ -292,8 +292,8 @@ mod run {
             };
             assert_eq!(call(&code, "parse", 9), sum.wrapping_mul(28), "{}", set.name);
         }
-        println!("{elsewhere} replaced, {there} not, and reported");
-        assert!(elsewhere >= 1);
+        println!("{replaced} replaced, {there} not, and reported");
+        assert!(replaced >= 1);
         // Other assemblers leave a relocation for each call.
         if cfg!(target_arch = "x86_64") {
             assert!(there >= 1);

@@ -187,7 +187,7 @@ fn is_of_tests(name: &str) -> bool {
     matches!(name, "tests" | "testing" | "fuzzing")
 }
 
-/// The sources of a module, each with how many `super` lead from there to the crate's root.
+/// The sources of a module, each with how many `super` it takes from there to the crate's root.
 fn collect(path: &Path, depth: usize, files: &mut Vec<(PathBuf, usize)>) {
     if !path.is_dir() {
         files.push((path.to_owned(), depth));
@@ -295,6 +295,74 @@ fn a_cycle_is_found() {
     assert_eq!(cycle.cycle().unwrap(), ["b", "c", "b"]);
 }
 
+/// Public names that several rooms define, and why that is one meaning.
+const PER_ROOM: [(&str, &str); 4] = [
+    ("Error", "what can go wrong in a crate or a room of the engine"),
+    ("ErrorKind", "the coarse kinds of a crate's errors"),
+    ("Result", "a result with the room's own error"),
+    (
+        "MemoryFile",
+        "one per operating system, of which one is compiled: `src/memory/sys`",
+    ),
+];
+
+/// The public types, traits and aliases that a file defines. Fields and functions are no such
+/// names: those belong to their types.
+fn public_names(code: &str) -> Vec<String> {
+    let name_of = |line: &str| {
+        let item = line.trim_start().strip_prefix("pub ")?;
+        let item = item.strip_prefix("unsafe ").unwrap_or(item);
+        let (kind, name) = item.split_once(' ')?;
+        let is_named = matches!(kind, "struct" | "enum" | "trait" | "type" | "union");
+        // What a macro names has none here.
+        (is_named && !name.starts_with('$')).then(|| identifier(name))
+    };
+    code.lines().filter_map(name_of).collect()
+}
+
+/// By name, the files that define it publicly.
+fn names_of(folder: &Path, found: &mut BTreeMap<String, Vec<String>>) {
+    let mut files = Vec::new();
+    collect(folder, 0, &mut files);
+    for (file, _) in files {
+        let code = without_tests(&fs::read_to_string(&file).unwrap());
+        for name in public_names(&code) {
+            let file = file.strip_prefix(root()).unwrap();
+            found
+                .entry(name)
+                .or_default()
+                .push(file.to_str().unwrap().to_owned());
+        }
+    }
+}
+
+#[test]
+fn no_public_name_means_two_things() {
+    let mut found = BTreeMap::new();
+    names_of(&root().join("src"), &mut found);
+    for member in fs::read_dir(root().join("crates")).unwrap() {
+        names_of(&member.unwrap().path().join("src"), &mut found);
+    }
+    println!("{} public names", found.len());
+    assert!(found.len() > 300, "nothing was understood");
+    for (name, why) in PER_ROOM {
+        let places = found.remove(name).unwrap_or_default().len();
+        assert!(
+            places > 1,
+            "`{name}` is defined once: it needs no exception ({why})"
+        );
+    }
+    found.retain(|_, files| files.len() > 1);
+    assert!(found.is_empty(), "defined more than once: {found:#?}");
+}
+
+#[test]
+fn public_names_are_found() {
+    let code = "pub struct A<T>(T);\npub(crate) struct B;\n    pub unsafe trait C: D {\npub type E = F;\n\
+        pub fn g() {\n    pub field: H,\nenum I {\npub use j::K;\npub union L {";
+    assert_eq!(public_names(code), ["A", "C", "E", "L"]);
+}
+
 /// What an architecture is called in code, each by all of its names.
 const ARCHITECTURES: [&[&str]; 5] = [
     &["X86_64", "\"x86_64\""],
@@ -329,7 +397,7 @@ fn that_name_architectures(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The files that the page names: those of a table's row, in the room that stands in it or above
+/// The files that the page names: those of a table's row, in the room named in it or above
 /// it.
 fn on_the_page(page: &str) -> BTreeSet<String> {
     let mut files = BTreeSet::new();

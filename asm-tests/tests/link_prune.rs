@@ -1,5 +1,5 @@
-//! Taking out what no root leads to, from objects of every architecture that have each function in
-//! a section of its own: what is left is what the root's relocations lead to, with the unwind
+//! Taking out what no root refers to, from objects of every architecture that have each function in
+//! a section of its own: what is left is what the root's relocations reach, with the unwind
 //! information and stack map records that it had before.
 #![allow(
     clippy::unwrap_used,
@@ -40,7 +40,7 @@ fn link(graph: Graph<'_>) -> LinkedImage {
     layout.link(&addrs, &outside).unwrap()
 }
 
-/// The functions in the sections of code that a function leads to, without what tables say.
+/// The functions in the sections of code that a function refers to, without what tables say.
 fn reached(graph: &Graph<'_>, root: &str) -> BTreeSet<String> {
     let section_of = |index: usize| match graph.symbols()[index].definition() {
         Definition::Section(id, _) => Some(id.index()),
@@ -66,12 +66,12 @@ fn reached(graph: &Graph<'_>, root: &str) -> BTreeSet<String> {
 
 /// What is known of a function that does not depend on where it is.
 #[derive(Debug, PartialEq)]
-struct Known {
+struct FunctionFacts {
     records: Vec<(u64, u32, String)>,
     unwinds: bool,
 }
 
-fn known(linked: &LinkedImage, name: &str) -> Known {
+fn known(linked: &LinkedImage, name: &str) -> FunctionFacts {
     let image = &linked.image;
     let function = image.functions.iter().find(|function| function.name == name);
     let function = function.unwrap_or_else(|| panic!("{name}"));
@@ -97,11 +97,11 @@ fn known(linked: &LinkedImage, name: &str) -> Known {
     let unwinds = infos
         .map(|frame| UnwindInfo::for_arch(image.arch, frame.addr, &frame.bytes).unwrap())
         .any(|info| info.can_return(function.addr).is_ok());
-    Known { records, unwinds }
+    FunctionFacts { records, unwinds }
 }
 
 #[test]
-fn what_is_left_is_what_the_root_leads_to() {
+fn what_is_left_is_what_the_root_refers_to() {
     let (mut all, mut left) = (0, 0);
     for (path, bytes) in objects() {
         let graph = || Graph::new("it", Object::parse(&bytes).unwrap());

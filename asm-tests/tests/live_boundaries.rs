@@ -1,6 +1,7 @@
 //! Live sites changed while a thread is parked at each instruction boundary of the site and of the
-//! stub that it led to: what that thread's call returns, and what the next one does. On x86-64
-//! alone, where a thread can step itself: elsewhere that takes a debugger, and an emulator is none.
+//! stub that it branched to: what that thread's call returns, and what the next one does. On x86-64
+//! alone, where a thread can step itself: on the others that takes a debugger, and an emulator is
+//! none.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::collections::BTreeSet;
@@ -100,7 +101,7 @@ fn call(entry: u64, x: u64, flag: u32) -> u64 {
 
 /// What a site is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum SiteForm {
     /// As armed: a nop, or a jump to LLVM's call.
     Restored,
     Adds(u64),
@@ -109,13 +110,13 @@ enum Form {
     Invalidated,
 }
 
-use Form::{Adds, Calls, Invalidated, Restored};
+use SiteForm::{Adds, Calls, Invalidated, Restored};
 
 extern "C" fn second(x: u64) -> u64 {
     x + 2 * CALLEE
 }
 
-impl Form {
+impl SiteForm {
     fn sequence(self) -> Sequence {
         let callee = patchpoint::addr::CodeAddr::new(second as *const () as u64);
         match self {
@@ -138,7 +139,7 @@ impl Form {
     }
 
     /// What a call of a site then returns; one that is invalidated does as it did before.
-    fn value(self, id: u64, before: Form, x: u64) -> u64 {
+    fn value(self, id: u64, before: SiteForm, x: u64) -> u64 {
         match self {
             Restored if id < 200 => NOTHING,
             Restored => x + CALLEE,
@@ -149,7 +150,7 @@ impl Form {
     }
 }
 
-/// Where the patchable jump leads, with where it is, if it is a jump. No nop before it holds its
+/// The patchable jump's target and its own address, if it is a jump. No nop before it holds its
 /// first byte.
 fn patchable_jump(site: &Site) -> Option<(u64, u64)> {
     let bytes = site.read().unwrap();
@@ -194,7 +195,7 @@ impl Lab {
 
     /// Changes a site from one form to the other while a thread is at the boundary with that
     /// number. False where it has no such boundary.
-    fn change_at(&mut self, id: u64, from: Form, to: Form, boundary: u64) -> bool {
+    fn change_at(&mut self, id: u64, from: SiteForm, to: SiteForm, boundary: u64) -> bool {
         let (site, entry) = (live::site(&self.module, id), live::entry(&self.module, id));
         Adds(1).put(&self.engine, &site);
         let (patchable_jump_at, _) = patchable_jump(&site).unwrap();
@@ -256,7 +257,7 @@ impl Lab {
     }
 
     /// At every boundary. How many there are.
-    fn change_everywhere(&mut self, id: u64, from: Form, to: Form) -> u64 {
+    fn change_everywhere(&mut self, id: u64, from: SiteForm, to: SiteForm) -> u64 {
         let mut boundary = 0;
         while self.change_at(id, from, to, boundary) {
             boundary += 1;
@@ -308,7 +309,7 @@ fn a_live_site_changes_while_a_thread_is_at_any_of_its_boundaries_or_of_its_stub
         totals: Totals::default(),
     };
     for id in (100..100 + KINDS).chain(200..200 + KINDS) {
-        let calls: &[Form] = if id < 200 { &[] } else { &[Calls(7)] };
+        let calls: &[SiteForm] = if id < 200 { &[] } else { &[Calls(7)] };
         let mut forms = vec![Restored, Adds(5)];
         forms.extend(calls);
         for from in forms {

@@ -168,7 +168,7 @@ fn an_invalidation_that_comes_too_late_leaves_the_trap_of_the_one_before() {
     assert_eq!(entered.load(Ordering::Relaxed), 1);
 }
 
-/// The handler knows of no trap that does not stand in the code: there another may be put, by a
+/// The handler knows of no trap that is not in the code: there another may be put, by a
 /// debugger.
 #[test]
 fn what_is_not_in_the_code_any_more_is_noted_no_more() {

@@ -8,7 +8,7 @@
 )]
 
 use patchpoint::addr::{CodeAddr, Len};
-use patchpoint::image::{self, LinkedImage, Object, Reach, SegmentAddrs, SegmentKind};
+use patchpoint::image::{self, ImageReach, LinkedImage, Object, SegmentAddrs, SegmentKind};
 use patchpoint::stackmap::StackMaps;
 
 /// The addresses of the image: segments apart from each other, as nothing should depend on their
@@ -190,7 +190,7 @@ fn what_cannot_be_reached_is_an_error_with_the_place() {
     let layout = Object::parse(&bytes).unwrap().layout().unwrap();
     assert_eq!(
         layout.reach(),
-        Reach::Anywhere,
+        ImageReach::Anywhere,
         "its 32-bit addresses are those of others"
     );
     let with = |far_name: &'static str, far: u64| {
@@ -291,11 +291,11 @@ fn static_code_must_be_low() {
             .unwrap()
     };
     for (llc, variant, reach) in [
-        (14, "", Reach::Low2GiB),
-        (19, "", Reach::Low2GiB),
-        (19, "pic-small", Reach::Anywhere),
-        (14, "pic-large", Reach::Anywhere),
-        (19, "static-large", Reach::Anywhere),
+        (14, "", ImageReach::Low2GiB),
+        (19, "", ImageReach::Low2GiB),
+        (19, "pic-small", ImageReach::Anywhere),
+        (14, "pic-large", ImageReach::Anywhere),
+        (19, "static-large", ImageReach::Anywhere),
     ] {
         let layout = Object::parse(&of(llc, variant).bytes).unwrap().layout().unwrap();
         assert_eq!(layout.reach(), reach, "{llc} {variant}");
@@ -304,9 +304,9 @@ fn static_code_must_be_low() {
             .unwrap();
         let linked = layout.link(&addrs, &|_| Some(CodeAddr::new(0x7f00_1000_0000)));
         match linked {
-            Ok(_) => assert_eq!(reach, Reach::Anywhere, "{llc} {variant}"),
+            Ok(_) => assert_eq!(reach, ImageReach::Anywhere, "{llc} {variant}"),
             Err(image::Error::SegmentMisplaced { .. }) => {
-                assert_eq!(reach, Reach::Low2GiB, "{llc} {variant}")
+                assert_eq!(reach, ImageReach::Low2GiB, "{llc} {variant}")
             }
             Err(error) => panic!("{llc} {variant}: {error}"),
         }

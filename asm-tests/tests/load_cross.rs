@@ -10,7 +10,7 @@
 use asm_tests::Folder;
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::deopt::UnwindInfo;
-use patchpoint::image::{LinkedImage, Object, Reach, SegmentKind};
+use patchpoint::image::{ImageReach, LinkedImage, Object, SegmentKind};
 use patchpoint::stackmap::StackMaps;
 
 const PAGE: Len = Len::new(1 << 16);
@@ -20,7 +20,7 @@ const HIGH: CodeAddr = CodeAddr::new(0x7f12_3450_0000);
 /// Addresses outside depend on nothing but the name; `distance` from the image is near or far.
 fn link(name: &str, bytes: &[u8], base: CodeAddr, distance: u64) -> LinkedImage {
     let layout = Object::parse(bytes).unwrap().layout().unwrap();
-    let base = if layout.reach() == Reach::Low2GiB {
+    let base = if layout.reach() == ImageReach::Low2GiB {
         LOW
     } else {
         base
@@ -123,7 +123,7 @@ fn far_symbols_are_reached() {
         for_all(folder, |name, bytes| {
             // Without a table, or without stubs, an address outside must be near.
             let reach = Object::parse(bytes).unwrap().layout().unwrap().reach();
-            if reach == Reach::Low2GiB || name.contains("static") || name.contains("-tiny") {
+            if reach == ImageReach::Low2GiB || name.contains("static") || name.contains("-tiny") {
                 return;
             }
             let far = link(name, bytes, HIGH, 0x1000_0000_0000);

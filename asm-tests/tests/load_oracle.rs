@@ -26,8 +26,8 @@ use patchpoint::stackmap::Endian;
 
 const BASE: CodeAddr = CodeAddr::new(0x1000_0000);
 
-/// A folder of objects, and the relocations whose fields rtdyld writes as we do: those that lead
-/// anywhere, and those that must lead to a section of the object.
+/// A folder of objects, and the relocations whose fields rtdyld writes as we do: those with any
+/// target, and those whose target must be a section of the object.
 struct Target {
     folder: &'static str,
     triple: &'static str,
@@ -153,7 +153,7 @@ fn objects(folder: &str) -> Vec<(PathBuf, String)> {
 }
 
 /// Whether the section is the global offset table or the stubs, which are not in the object: rtdyld
-/// has its own elsewhere.
+/// has its own in another place.
 fn is_added(object: &Graph<'_>, section: &Section<'_>) -> bool {
     section.file() >= object.files().len()
 }
@@ -174,24 +174,24 @@ fn is_comparable(target: &Target, object: &Graph<'_>, section: &Section<'_>, edg
     {
         return false;
     }
-    let leads_to = match symbol.definition() {
+    let target_name = match symbol.definition() {
         Definition::Section(id, _) => Some(sections[id.index()].name()),
         _ => None,
     };
     let has_toc = sections.iter().any(|section| section.name() == ".toc");
-    if leads_to == Some("COMMON") || symbol.definition() == Definition::GotBase && !has_toc {
+    if target_name == Some("COMMON") || symbol.definition() == Definition::GotBase && !has_toc {
         // Without that section rtdyld takes another one's address.
         return false;
     }
     if object.has_descriptors() && section.role() == SectionRole::StackMaps {
         return false;
     }
-    if name == "R_PPC64_TOC" && !has_toc || name.starts_with("R_PPC64_TOC16") && leads_to != Some(".toc") {
+    if name == "R_PPC64_TOC" && !has_toc || name.starts_with("R_PPC64_TOC16") && target_name != Some(".toc") {
         // To other sections it counts from the section's start.
         return false;
     }
     // From section to section it goes by a stub on all but x86-64.
-    let inside = leads_to.is_some_and(|name| target.folder == "x86_64" || name == section.name());
+    let inside = target_name.is_some_and(|name| target.folder == "x86_64" || name == section.name());
     target.anywhere.contains(&name) || inside && target.inside.contains(&name)
 }
 

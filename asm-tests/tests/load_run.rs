@@ -15,7 +15,7 @@ use asm_tests::{Function, NATIVE, Param, Source, TestObject, native_objects, res
 use patchpoint::CallShape;
 use patchpoint::addr::{CodeAddr, CodeRange, Len, RecordId};
 use patchpoint::arch::{Arch, SiteContext, SiteKind};
-use patchpoint::image::{FunctionRange, LinkedImage, Object, Reach, SegmentKind};
+use patchpoint::image::{FunctionRange, ImageReach, LinkedImage, Object, SegmentKind};
 use patchpoint::publish::{Level, Publisher};
 use patchpoint::sequence::{Environment, Fit, Sequence, arg, assemble, result};
 use patchpoint::stackmap::{Constants, Record, StackMaps};
@@ -28,8 +28,8 @@ struct Loaded {
 }
 
 /// Low memory for objects that need it: each gets its own range below 2 GiB.
-fn reserve(reach: Reach, size: usize) -> Allocation {
-    if reach == Reach::Anywhere {
+fn reserve(reach: ImageReach, size: usize) -> Allocation {
+    if reach == ImageReach::Anywhere {
         return region::alloc(size, Protection::READ_WRITE).unwrap();
     }
     // A position-independent program has nothing between its lowest mappings and 2 GiB.

@@ -133,7 +133,7 @@ fn pairs_are_differences() {
     }
 }
 
-/// The unwind information leads to the functions, wherever the sections are.
+/// The unwind information refers to the functions, wherever the sections are.
 #[test]
 fn frames_of_every_function_are_found() {
     for folder in &FOLDERS {

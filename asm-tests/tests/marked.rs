@@ -10,7 +10,7 @@
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::{Arch, SiteKind};
 use patchpoint::image::Object;
-use patchpoint::metadata::{Shape, Width};
+use patchpoint::metadata::{IntegerSize, PcSectionShape};
 use patchpoint::site::{self, Marks, Survey, survey_with};
 use patchpoint::{CallShape, stackmap};
 
@@ -47,12 +47,17 @@ const OBJECTS: [(Arch, &[u8]); 7] = [
 
 /// The section, with an ID and a reserved length in each entry, of so many instructions.
 fn marks(arch: Arch, section: &str, sharing: u16) -> Marks {
-    let shape = Shape::instructions().sharing(sharing);
+    let shape = PcSectionShape::instructions().sharing(sharing);
     let shape = match arch {
         Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => shape.wide(),
         _ => shape,
     };
-    Marks::new(section, shape.constant(Width::Eight).constant(Width::Two), 0).reserved(1)
+    Marks::new(
+        section,
+        shape.constant(IntegerSize::Eight).constant(IntegerSize::Two),
+        0,
+    )
+    .reserved(1)
 }
 
 fn survey(object: &[u8], marks: Marks) -> Survey {

@@ -13,8 +13,8 @@
 
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::Arch;
-use patchpoint::image::{LinkedImage, Object, Reach, SegmentAddrs};
-use patchpoint::metadata::{Covered, PcSection, Shape, Width};
+use patchpoint::image::{ImageReach, LinkedImage, Object, SegmentAddrs};
+use patchpoint::metadata::{Covered, IntegerSize, PcSection, PcSectionShape};
 use patchpoint::stackmap::Endian;
 
 const BASES: [CodeAddr; 2] = [CodeAddr::new(0x1000_0000), CodeAddr::new(0x7f12_3450_0000)];
@@ -30,7 +30,7 @@ struct Linked {
 fn link(bytes: &[u8], base: CodeAddr) -> Linked {
     let layout = Object::parse(bytes).unwrap().layout().unwrap();
     // RISC-V's static code reaches its symbols there only, too.
-    let low = layout.reach() == Reach::Low2GiB || layout.graph().arch() == Arch::RiscV64;
+    let low = layout.reach() == ImageReach::Low2GiB || layout.graph().arch() == Arch::RiscV64;
     let base = if low { BASES[0] } else { base };
     let (addrs, _) = layout.contiguous(base, Len::new(1 << 16)).unwrap();
     let (mut sections, mut relocations) = (Vec::new(), Vec::new());
@@ -132,13 +132,13 @@ fn whole(name: &str) -> bool {
 }
 
 /// Whether addresses have pointer size.
-fn shape(name: &str, linked: &Linked, shape: Shape) -> Shape {
+fn shape(name: &str, linked: &Linked, shape: PcSectionShape) -> PcSectionShape {
     let power = linked.image.image.arch.is_powerpc64();
     if whole(name) || power { shape.wide() } else { shape }
 }
 
 /// Of each entry: its marked numbers, and its constants.
-fn entries(name: &str, linked: &Linked, section: &str, shape: &Shape) -> Vec<(Vec<u64>, Vec<u64>)> {
+fn entries(name: &str, linked: &Linked, section: &str, shape: &PcSectionShape) -> Vec<(Vec<u64>, Vec<u64>)> {
     let (base, bytes) = linked.section(section);
     let parsed = PcSection::parse(bytes, base, linked.endian(), shape).unwrap();
     let entries = parsed.entries();
@@ -151,15 +151,15 @@ fn entries(name: &str, linked: &Linked, section: &str, shape: &Shape) -> Vec<(Ve
         .collect()
 }
 
-fn four(shape: Shape) -> Shape {
-    let shape = shape.constant(Width::Eight).constant(Width::Four);
-    shape.constant(Width::One).constant(Width::Two)
+fn four(shape: PcSectionShape) -> PcSectionShape {
+    let shape = shape.constant(IntegerSize::Eight).constant(IntegerSize::Four);
+    shape.constant(IntegerSize::One).constant(IntegerSize::Two)
 }
 
 #[test]
 fn instructions_are_where_the_relocations_are() {
     for_all(|name, linked| {
-        let plain = shape(name, linked, four(Shape::instructions()));
+        let plain = shape(name, linked, four(PcSectionShape::instructions()));
         let mut found = entries(name, linked, "pp_calls", &plain);
         found.sort();
         let expected = [
@@ -167,7 +167,7 @@ fn instructions_are_where_the_relocations_are() {
             (vec![2], vec![2, 0xffff_ffff, 255, 127]),
         ];
         assert_eq!(found, expected, "{name}");
-        let bare = shape(name, linked, Shape::instructions());
+        let bare = shape(name, linked, PcSectionShape::instructions());
         assert_eq!(
             entries(name, linked, "pp_pcs", &bare),
             [(vec![1], vec![])],
@@ -179,7 +179,7 @@ fn instructions_are_where_the_relocations_are() {
 #[test]
 fn compressed_constants() {
     for_all(|name, linked| {
-        let compressed = shape(name, linked, four(Shape::instructions()).compressed());
+        let compressed = shape(name, linked, four(PcSectionShape::instructions()).compressed());
         let expected = [
             (vec![2], vec![2, 0xffff_ffff, 255, 127]),
             (vec![3], vec![3, 128, 128, 0xffff]),
@@ -195,7 +195,9 @@ fn compressed_constants() {
 #[test]
 fn instructions_that_share_a_node_make_one_entry() {
     for_all(|name, linked| {
-        let shared = Shape::instructions().sharing(2).constant(Width::Eight);
+        let shared = PcSectionShape::instructions()
+            .sharing(2)
+            .constant(IntegerSize::Eight);
         let shared = shape(name, linked, shared);
         assert_eq!(
             entries(name, linked, "pp_shared", &shared),
@@ -208,11 +210,13 @@ fn instructions_that_share_a_node_make_one_entry() {
 #[test]
 fn functions_have_their_symbols_address_and_size() {
     for_all(|name, linked| {
-        let plain = Shape::functions().constant(Width::Four).constant(Width::One);
-        let widths = [Width::Eight, Width::One, Width::Four];
+        let plain = PcSectionShape::functions()
+            .constant(IntegerSize::Four)
+            .constant(IntegerSize::One);
+        let widths = [IntegerSize::Eight, IntegerSize::One, IntegerSize::Four];
         let compressed = widths
             .into_iter()
-            .fold(Shape::functions().compressed(), Shape::constant);
+            .fold(PcSectionShape::functions().compressed(), PcSectionShape::constant);
         for (section, of, constants, function) in [
             ("pp_functions", plain, vec![7, 9], "plain"),
             ("pp_functions_c", compressed, vec![70_000, 200, 128], "compressed"),
@@ -259,7 +263,7 @@ fn the_sanitizers_tables() {
     assert_eq!(found, expected);
 
     let (base, bytes) = linked.section("sanmd_atomics2");
-    let shape = Shape::instructions();
+    let shape = PcSectionShape::instructions();
     let atomics = PcSection::parse(bytes, base, Endian::Little, &shape).unwrap();
     let (entry, size) = linked.function("atomic");
     let inside = |pc: CodeAddr| pc.is_within(entry, Len::new(size as u32));

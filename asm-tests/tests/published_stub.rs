@@ -22,7 +22,7 @@ fn get(engine: &Engine) -> Site {
 }
 
 #[test]
-fn a_guard_leads_to_it_and_it_goes_on_behind_the_site() {
+fn a_guard_branches_to_it_and_it_continues_after_the_site() {
     let engine = engine();
     let site = get(&engine);
     let slow = Sequence::new()

@@ -64,7 +64,7 @@ fn register(engine: &Engine, object: &TestObject, source: &Source) -> (Module, u
         // SAFETY: what is told is true of the object's code, or refused.
         match unsafe { engine.register(code, |record| wanted(record.id().get())) } {
             Ok(module) => return (module, short.len()),
-            // Behind a shadow that is too short stands another block, and the function jumps to its
+            // After a shadow that is too short comes another block, and the function jumps to its
             // begin.
             Err(
                 Error::Site(patchpoint::site::Error::SiteOutsideFunction { site, .. })
@@ -102,7 +102,7 @@ fn contract(site: &Site) -> Sequence {
 
 /// Calls a function of at most six parameters with numbers and pointers that depend on `seed` only.
 ///
-/// Pointers lead into `memory`, so that two calls with the same memory get the same numbers.
+/// Pointers point into `memory`, so that two calls with the same memory get the same numbers.
 fn call(addr: CodeAddr, params: &[Param], seed: u64, memory: &mut Memory) -> (u64, Memory) {
     let mut state = seed | 1;
     let mut next = || {
@@ -139,7 +139,7 @@ fn runnable(function: &asm_tests::Function) -> bool {
 /// Runs every function of `which` and compares with the reference.
 fn compare(
     module: &Module,
-    reference: &patchpoint::engine::Code,
+    reference: &patchpoint::engine::LoadedCode,
     source: &Source,
     what: &str,
     which: impl Fn(&str) -> bool,

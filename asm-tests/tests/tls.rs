@@ -96,13 +96,13 @@ fn emulated_ones_are_ordinary_data() {
 #[cfg(target_os = "linux")]
 mod run {
     use patchpoint::Engine;
-    use patchpoint::engine::Code;
+    use patchpoint::engine::LoadedCode;
     use patchpoint::image::emulated_tls;
     use patchpoint::publish::SingleThreaded;
 
     use super::*;
 
-    fn load(set: &files::Files) -> (Engine, Code) {
+    fn load(set: &files::Files) -> (Engine, LoadedCode) {
         // SAFETY: nothing is patched.
         let world = unsafe { SingleThreaded::promise() };
         let engine = Engine::builder().world(world).build().unwrap();
@@ -110,7 +110,7 @@ mod run {
         (engine, code)
     }
 
-    fn function(code: &Code, name: &str) -> extern "C" fn(i64) -> i64 {
+    fn function(code: &LoadedCode, name: &str) -> extern "C" fn(i64) -> i64 {
         let addr = code.symbol(name).unwrap().get() as usize;
         // SAFETY: it is a C function of that type, called only while it is loaded.
         unsafe { core::mem::transmute::<usize, extern "C" fn(i64) -> i64>(addr) }

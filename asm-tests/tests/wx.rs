@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use asm_tests::NATIVE;
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::deopt::ExitStubs;
-use patchpoint::engine::{Code, Engine, Status};
+use patchpoint::engine::{Engine, LoadedCode, Status};
 use patchpoint::image::{Adoption, Object, SegmentKind};
-use patchpoint::memory::{Ask, Strategy};
+use patchpoint::memory::{Strategy, StrategyChoice};
 use patchpoint::publish::SingleThreaded;
 use patchpoint::sequence::{Sequence, Target, arg, result};
 use patchpoint::site::{Module, Site};
@@ -73,7 +73,7 @@ fn mapped(len: usize) -> *mut u8 {
 
 /// The object linked into such pages, and described by its map and the addresses of its functions
 /// only.
-fn adopted(engine: &Engine, ask: Ask) -> Code {
+fn adopted(engine: &Engine, ask: StrategyChoice) -> LoadedCode {
     let object = object();
     let layout = Object::parse(&object).unwrap().layout().unwrap();
     let page = Len::new(4096);
@@ -117,13 +117,13 @@ fn adopted(engine: &Engine, ask: Ask) -> Code {
     engine.adopt(code, ask).unwrap()
 }
 
-fn loaded(engine: &Engine) -> Code {
+fn loaded(engine: &Engine) -> LoadedCode {
     engine
         .load(&object(), |name| asm_tests::resolve(name).map(CodeAddr::new))
         .unwrap()
 }
 
-fn register(engine: &Engine, code: Code) -> Module {
+fn register(engine: &Engine, code: LoadedCode) -> Module {
     let source = NATIVE[0].source("property");
     // SAFETY: what is told is true of the object's code, or refused.
     unsafe { engine.register(code, |record| source.shape(record.id().get())) }.unwrap()
@@ -214,7 +214,7 @@ fn loaded_code_written_through_an_alias_is_never_writable_and_executable() {
 fn adopted_code_that_is_toggled_is_never_writable_and_executable() {
     let _alone = alone();
     let engine = engine();
-    let module = register(&engine, adopted(&engine, Ask::Toggle));
+    let module = register(&engine, adopted(&engine, StrategyChoice::Toggle));
     assert_eq!(module.areas()[0].strategy(), Strategy::Toggle);
     watch("Toggle", &engine, &module);
 }
@@ -223,7 +223,7 @@ fn adopted_code_that_is_toggled_is_never_writable_and_executable() {
 fn adopted_code_written_as_a_file_is_never_writable_and_executable() {
     let _alone = alone();
     let engine = engine();
-    let module = register(&engine, adopted(&engine, Ask::ProcMem));
+    let module = register(&engine, adopted(&engine, StrategyChoice::ProcMem));
     assert_eq!(module.areas()[0].strategy(), Strategy::ProcMem);
     watch("ProcMem", &engine, &module);
 }
@@ -239,7 +239,11 @@ fn a_mapping_that_is_both_would_be_found() {
 #[test]
 fn adopted_code_is_patched_run_restored_and_invalidated_by_every_strategy() {
     let _alone = alone();
-    for ask in [Ask::Auto, Ask::ProcMem, Ask::Toggle] {
+    for ask in [
+        StrategyChoice::Auto,
+        StrategyChoice::ProcMem,
+        StrategyChoice::Toggle,
+    ] {
         let engine = engine();
         let module = register(&engine, adopted(&engine, ask));
         let site = engine.sites(module.sites().next().unwrap().id()).unwrap()[0].clone();

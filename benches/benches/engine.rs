@@ -15,7 +15,7 @@ use benches::subject::{self, Copies, RESERVED};
 use benches::times::{self, COPIES};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use patchpoint::engine::Engine;
-use patchpoint::memory::Ask;
+use patchpoint::memory::StrategyChoice;
 use patchpoint::publish::GracePeriod;
 use patchpoint::site::{Module, Site};
 use patchpoint::verify;
@@ -33,7 +33,7 @@ fn whole_modules(c: &mut Criterion) {
     group.bench_function("register", |b| {
         b.iter_custom(|rounds| {
             let round = |_| {
-                let code = copies.adopt(&engine, Ask::ProcMem).unwrap();
+                let code = copies.adopt(&engine, StrategyChoice::ProcMem).unwrap();
                 let mut module = None;
                 // SAFETY: what is told is true of the object's code, or refused.
                 let took = time(|| module = Some(unsafe { engine.register(code, subject::shape) }.unwrap()));
@@ -68,7 +68,7 @@ fn sequences(c: &mut Criterion) {
 }
 
 /// A module in memory that is written by one of the strategies.
-fn module(engine: &Engine, ask: Option<Ask>) -> Module {
+fn module(engine: &Engine, ask: Option<StrategyChoice>) -> Module {
     let Some(ask) = ask else {
         return subject::module(engine);
     };
@@ -80,8 +80,8 @@ fn module(engine: &Engine, ask: Option<Ask>) -> Module {
 fn changes(c: &mut Criterion) {
     for (strategy, ask) in [
         ("Alias", None),
-        ("ProcMem", Some(Ask::ProcMem)),
-        ("Toggle", Some(Ask::Toggle)),
+        ("ProcMem", Some(StrategyChoice::ProcMem)),
+        ("Toggle", Some(StrategyChoice::Toggle)),
     ] {
         let engine = subject::engine();
         let module = module(&engine, ask);

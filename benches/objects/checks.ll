@@ -3,7 +3,7 @@
 ;
 ;   llc-19 -O2 -mtriple=x86_64-unknown-linux-gnu -relocation-model=pic -filetype=obj checks.ll -o checks.o
 
-; What a check that fails leads to.
+; What a failed check branches to.
 define void @missed() {
   call void @llvm.trap()
   unreachable

@@ -12,7 +12,7 @@ use crate::ratios::{self, Loops};
 #[repr(align(128))]
 struct Shared {
     stop: AtomicBool,
-    rest: AtomicBool,
+    paused: AtomicBool,
     rounds: AtomicU64,
 }
 
@@ -42,11 +42,11 @@ impl Busy {
         self.threads.len()
     }
 
-    /// Does something while they rest.
-    pub(super) fn resting<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.shared.rest.store(true, Ordering::Relaxed);
+    /// Does something while they are paused.
+    pub(super) fn while_paused<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.shared.paused.store(true, Ordering::Relaxed);
         let done = work();
-        self.shared.rest.store(false, Ordering::Relaxed);
+        self.shared.paused.store(false, Ordering::Relaxed);
         self.threads.iter().for_each(|thread| thread.thread().unpark());
         self.wait_for_a_round();
         done
@@ -75,7 +75,7 @@ fn execute(shared: &Shared) {
     let pointers: Vec<_> = objects.iter().map(std::ptr::from_ref).collect();
     let [patched, ..] = loops.functions();
     while !shared.stop.load(Ordering::Relaxed) {
-        if shared.rest.load(Ordering::Relaxed) {
+        if shared.paused.load(Ordering::Relaxed) {
             std::thread::park_timeout(std::time::Duration::from_millis(100));
             continue;
         }

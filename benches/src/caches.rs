@@ -8,8 +8,8 @@ use std::time::Duration;
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::OnReturn;
 use patchpoint::deopt::{Assumptions, ExitStubs};
-use patchpoint::engine::{Code, Engine, Exits};
-use patchpoint::ic::{Action, Builder, Cache, Caches, Chain, Entry, Guard, Learn, Miss, Pointer};
+use patchpoint::engine::{Engine, Exits, LoadedCode};
+use patchpoint::ic::{Action, Cache, Caches, CachesBuilder, Chain, Entry, Guard, Learn, Miss, Pointer};
 use patchpoint::publish::SingleThreaded;
 use patchpoint::sequence::{Field, Sequence, Target, arg};
 use patchpoint::site::{Module, Site};
@@ -73,8 +73,8 @@ fn learn<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
     )
 }
 
-/// Caches that never give up and never wait.
-fn patient() -> Builder {
+/// Caches that never stop learning and never wait.
+fn patient() -> CachesBuilder {
     Caches::builder().policy(Chain {
         limit: 8,
         back_off: 0,
@@ -91,7 +91,7 @@ fn site_of(module: &Module, function: &str) -> Site {
 /// A load of an object whose loop begins so far into a cache line: where it does can cost more than
 /// what is measured. Loads that do not suit are kept until one does, else the next would get the
 /// same place.
-fn load_at(engine: &Engine, object: &[u8], want: u64) -> Code {
+fn load_at(engine: &Engine, object: &[u8], want: u64) -> LoadedCode {
     let mut loads = Vec::new();
     loop {
         let code = subject::load(engine, object);
@@ -204,9 +204,9 @@ pub struct Hits {
     through_stub: Cached,
     /// The last entry of chains of 2, 3 and 4.
     chains: [Cached; 3],
-    handwritten: Code,
-    data_call: Code,
-    data_offset: Code,
+    handwritten: LoadedCode,
+    data_call: LoadedCode,
+    data_offset: LoadedCode,
 }
 
 impl Hits {
@@ -235,7 +235,8 @@ impl Hits {
     /// The disassembly of the loops.
     pub fn show(&self) -> String {
         let engine = &self.in_place.engine;
-        let code = |name, code: &Code| disassembly(engine, name, code.symbol("sum_fields").unwrap(), 0x8c);
+        let code =
+            |name, code: &LoadedCode| disassembly(engine, name, code.symbol("sum_fields").unwrap(), 0x8c);
         [
             self.in_place.show("hit in place"),
             self.through_stub.show("hit through a stub"),
@@ -252,7 +253,7 @@ impl Hits {
         let count = OBJECTS as u64;
         let sum = sum + count + count / 2;
         let pointers: Vec<*const Object> = objects.iter().map(std::ptr::from_ref).collect();
-        let of = |code: &Code| function(code.symbol("sum_fields").unwrap());
+        let of = |code: &LoadedCode| function(code.symbol("sum_fields").unwrap());
         let functions = [
             self.in_place.function(),
             self.through_stub.function(),
@@ -490,7 +491,7 @@ fn megamorphic() -> Vec<Row> {
         back_off: 0,
         cool_down: 0,
     };
-    let make = |builder: Builder| {
+    let make = |builder: CachesBuilder| {
         let caches = builder.policy(limit).lookup(learn);
         let engine = engine(caches.exit_stubs());
         // SAFETY: what is told is true of the object's code, or refused.
@@ -512,7 +513,7 @@ fn megamorphic() -> Vec<Row> {
     let direct = |object: &*const Object| black_box(property)(*object);
     let mut c = || time(|| assert_eq!(black_box(&pointers).iter().map(direct).sum::<u64>(), sum));
     let [with_path, without_path, direct] = interleave(MISSES, [&mut a, &mut b, &mut c]);
-    assert_eq!(with.3.state(), patchpoint::ic::State::Megamorphic);
+    assert_eq!(with.3.state(), patchpoint::ic::CacheState::Megamorphic);
     const DIRECT: &str = "a loop of Rust's that calls the same function";
     vec![
         Row::against(

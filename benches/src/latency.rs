@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use patchpoint::engine::Engine;
 use patchpoint::latency::{Latency, Stage, measured};
-use patchpoint::memory::Ask;
+use patchpoint::memory::StrategyChoice;
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::Site;
 use serde_json::{Value, json};
 
-use crate::made::Made;
+use crate::made::SyntheticModules;
 use crate::many::hundreds;
 use crate::report;
 use crate::subject::{self, Copies};
@@ -46,8 +46,14 @@ pub fn all() -> Vec<Split> {
             let (engine, made) = made();
             move |number| patch(&engine, &made, &shaped(number))
         }),
-        split("patch_site, shape seen before, ProcMem", copies(Ask::ProcMem)),
-        split("patch_site, shape seen before, Toggle", copies(Ask::Toggle)),
+        split(
+            "patch_site, shape seen before, ProcMem",
+            copies(StrategyChoice::ProcMem),
+        ),
+        split(
+            "patch_site, shape seen before, Toggle",
+            copies(StrategyChoice::Toggle),
+        ),
         split("patch_site, live, Eventual", {
             let engine = subject::engine();
             let modules = hundreds(&engine, 1, true);
@@ -58,14 +64,14 @@ pub fn all() -> Vec<Split> {
 }
 
 /// An engine with one site.
-fn made() -> (Engine, Made) {
-    let (engine, made) = (subject::engine(), Made::new(1, 1));
+fn made() -> (Engine, SyntheticModules) {
+    let (engine, made) = (subject::engine(), SyntheticModules::new(1, 1));
     made.register(&engine);
     (engine, made)
 }
 
 /// Patches the one site, whose code is there as long as what was made.
-fn patch(engine: &Engine, _: &Made, sequence: &Sequence) -> usize {
+fn patch(engine: &Engine, _: &SyntheticModules, sequence: &Sequence) -> usize {
     engine.patch(0, sequence).unwrap().sites
 }
 

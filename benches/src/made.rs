@@ -6,9 +6,9 @@ use std::sync::Arc;
 use patchpoint::CallShape;
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::Arch;
-use patchpoint::engine::{Code, Engine};
+use patchpoint::engine::{Engine, LoadedCode};
 use patchpoint::image::{AdoptedCode, Adoption};
-use patchpoint::memory::{Arena, CodeMemory, Placed, Reach, SegmentKind, SegmentNeed};
+use patchpoint::memory::{Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, SegmentNeed};
 use patchpoint::site::{Candidate, Module};
 use patchpoint::stackmap::Endian;
 
@@ -26,14 +26,14 @@ pub fn shape(_: &Candidate<'_>) -> CallShape {
 }
 
 /// Code and stack maps of some modules, in memory.
-pub struct Made {
-    placed: Placed,
+pub struct SyntheticModules {
+    placed: PlacedSegments,
     memory: Arc<dyn CodeMemory>,
     /// Of each module: the number of its first function, and how many sites it has.
     modules: Vec<(usize, usize)>,
 }
 
-impl Made {
+impl SyntheticModules {
     /// Makes so many sites in all, in so many modules, whose numbers of sites differ by one at
     /// most.
     pub fn new(sites: usize, modules: usize) -> Self {
@@ -98,7 +98,7 @@ impl Made {
     }
 
     /// The code of a module, ready to be registered.
-    pub fn code(&self, engine: &Engine, module: usize, map: Vec<u8>) -> Code {
+    pub fn code(&self, engine: &Engine, module: usize, map: Vec<u8>) -> LoadedCode {
         let (first, sites) = self.modules[module];
         let mut adoption = Adoption::new(Arch::X86_64, Endian::Little, map).not_yet_run();
         for (number, _) in functions(first, sites) {

@@ -13,11 +13,11 @@ use patchpoint::publish::Serializer;
 #[derive(Parser)]
 struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Benchmark,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Benchmark {
     /// What the library costs against the bare calls; fails if a ratio is worse than its goal.
     Ratios {
         /// Prints the loops that are compared.
@@ -95,11 +95,11 @@ enum What {
 
 fn main() -> ExitCode {
     let done = match Args::parse().what {
-        What::Ratios { show, json } => ratios(show, json),
-        What::Caches { show, json } => cached(show, json),
-        What::Compare { json, threads } => compared(json, threads),
-        What::Speeds { json, parts } => reached(json, &parts),
-        What::Draw {
+        Benchmark::Ratios { show, json } => ratios(show, json),
+        Benchmark::Caches { show, json } => cached(show, json),
+        Benchmark::Compare { json, threads } => compared(json, threads),
+        Benchmark::Speeds { json, parts } => reached(json, &parts),
+        Benchmark::Draw {
             latency,
             scale,
             caption,
@@ -110,11 +110,11 @@ fn main() -> ExitCode {
             caption,
             folder,
         }),
-        What::Scale { json } => scaled(json),
+        Benchmark::Scale { json } => scaled(json),
         #[cfg(feature = "latency")]
-        What::Latency { json } => split(json),
+        Benchmark::Latency { json } => split(json),
         #[cfg(target_os = "linux")]
-        What::Remote { json, role } => elsewhere(json, role.as_deref()),
+        Benchmark::Remote { json, role } => remote(json, role.as_deref()),
     };
     match done {
         Ok(code) => code,
@@ -229,7 +229,7 @@ fn split(json: Option<PathBuf>) -> Result<ExitCode, String> {
 }
 
 #[cfg(target_os = "linux")]
-fn elsewhere(json: Option<PathBuf>, role: Option<&str>) -> Result<ExitCode, String> {
+fn remote(json: Option<PathBuf>, role: Option<&str>) -> Result<ExitCode, String> {
     if role == Some(benches::remote::AS_EXECUTOR) {
         return benches::remote::execute()
             .map(|()| ExitCode::SUCCESS)

@@ -176,7 +176,7 @@ struct Wide {
 }
 
 /// Live sites that another thread executes without pause: it comes to rest after each round, and
-/// what the commits have retired is given back when it has.
+/// what the commits have retired is freed when it has.
 fn executed() -> Row {
     let engine = Engine::builder()
         .world(NeverStopped)

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use patchpoint::addr::CodeAddr;
-use patchpoint::engine::{Code, Engine, Prepared};
-use patchpoint::memory::{Arena, Ask, CodeMemory, Reach, SegmentKind, SegmentNeed};
+use patchpoint::engine::{Engine, LoadedCode, Prepared};
+use patchpoint::memory::{Arena, CodeMemory, Reach, SegmentKind, SegmentNeed, StrategyChoice};
 use patchpoint::publish::serialize;
 use patchpoint::sequence::Sequence;
 use patchpoint::site::{Module, Site};
@@ -181,8 +181,8 @@ fn alias_commit() -> Row {
     )
 }
 
-/// Sites in a JIT's memory, one on each page, and the bytes that stand there.
-fn foreign_sites(engine: &Engine, ask: Ask) -> (Module, Vec<Site>) {
+/// Sites in a JIT's memory, one on each page, and the bytes that are there.
+fn foreign_sites(engine: &Engine, ask: StrategyChoice) -> (Module, Vec<Site>) {
     let code = Copies::new(engine, SITES, STRIDE).adopt(engine, ask).unwrap();
     // SAFETY: what is told is true of the object's code, or refused.
     let module = unsafe { engine.register(code, subject::shape) }.unwrap();
@@ -190,7 +190,7 @@ fn foreign_sites(engine: &Engine, ask: Ask) -> (Module, Vec<Site>) {
     (module, sites)
 }
 
-/// What stands in a site, to be written there once more.
+/// What a site holds, to be written there once more.
 fn installed(site: &Site) -> Vec<u8> {
     // SAFETY: the site's code stays mapped.
     unsafe { pages::read(site.addr().get(), RESERVED) }
@@ -198,7 +198,7 @@ fn installed(site: &Site) -> Vec<u8> {
 
 fn proc_mem_commit() -> Row {
     let engine = subject::engine();
-    let (_module, sites) = foreign_sites(&engine, Ask::ProcMem);
+    let (_module, sites) = foreign_sites(&engine, StrategyChoice::ProcMem);
     let file = std::fs::File::options()
         .write(true)
         .open("/proc/self/mem")
@@ -220,14 +220,14 @@ fn proc_mem_commit() -> Row {
 
 fn toggle_commit() -> Row {
     let engine = subject::engine();
-    let (_module, sites) = foreign_sites(&engine, Ask::Toggle);
+    let (_module, sites) = foreign_sites(&engine, StrategyChoice::Toggle);
     let figures = Commits::new(&engine, sites).compare(|site| {
         let (at, bytes) = (site.addr().get(), installed(site));
         let page = at & !(PAGE as u64 - 1);
         time(|| {
             // SAFETY: the page is the measurement's and nothing runs there.
             unsafe { pages::protect(page, PAGE, true) };
-            // SAFETY: read-write now; the bytes are those that stand there.
+            // SAFETY: read-write now; the bytes are those that are there already.
             unsafe { pages::copy(at, &bytes) };
             // SAFETY: as above.
             unsafe { pages::protect(page, PAGE, false) };
@@ -257,9 +257,9 @@ pub struct Loops {
     engine: Engine,
     patched: Module,
     // The code stays mapped as long as these.
-    handwritten: Code,
-    inline_asm: Code,
-    slower: Code,
+    handwritten: LoadedCode,
+    inline_asm: LoadedCode,
+    slower: LoadedCode,
 }
 
 impl Loops {
@@ -294,7 +294,7 @@ impl Loops {
 
     fn addrs(&self) -> [CodeAddr; 4] {
         let patched = self.patched.function("sum_fields").unwrap().entry().unwrap();
-        let symbol = |code: &Code| code.symbol("sum_fields").unwrap();
+        let symbol = |code: &LoadedCode| code.symbol("sum_fields").unwrap();
         [
             patched,
             symbol(&self.handwritten),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::ExitStubs;
-use patchpoint::engine::Builder;
+use patchpoint::engine::EngineBuilder;
 use patchpoint::publish::{SingleThreaded, Stopped, Vacated, World};
 use patchpoint::site::{Module, Site};
 use patchpoint_remote::{Executor, Service, Thread};
@@ -64,13 +64,13 @@ unsafe impl World for Unknown {
 }
 
 impl Side {
-    fn new(builder: Builder, live: bool) -> Self {
+    fn new(builder: EngineBuilder, live: bool) -> Self {
         // SAFETY: code is executed by one thread at a time.
         let world = unsafe { SingleThreaded::promise() };
         Self::in_world(builder.world(world), live)
     }
 
-    fn in_world(builder: Builder, live: bool) -> Self {
+    fn in_world(builder: EngineBuilder, live: bool) -> Self {
         let exit_stubs = ExitStubs::new()
             .on_miss(|frame| {
                 frame.set_result(0).unwrap();
@@ -203,7 +203,7 @@ pub fn all() -> Vec<Row> {
 }
 
 /// An object that both processes see; the first is followed by the second.
-fn object(data: &patchpoint::memory::Placed, shape: u64) -> u64 {
+fn object(data: &patchpoint::memory::PlacedSegments, shape: u64) -> u64 {
     let at = data.segments()[0].range.start().get() + 64 * (shape - u64::from(SHAPE));
     for (word, value) in [shape, 11, 22].into_iter().enumerate() {
         // SAFETY: within the data, which only this function writes.

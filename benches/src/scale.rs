@@ -18,7 +18,7 @@ use patchpoint::publish::GracePeriod;
 use patchpoint::site::{Module, Site};
 use serde_json::{Value, json};
 
-use crate::made::{Made, shape};
+use crate::made::{SyntheticModules, shape};
 use crate::measure::time;
 use crate::memory;
 use crate::report;
@@ -79,7 +79,7 @@ impl Curve {
 /// What is measured for one number of sites.
 struct Step {
     sites: usize,
-    made: Made,
+    made: SyntheticModules,
     engine: Engine,
 }
 
@@ -140,7 +140,7 @@ impl Step {
         let modules = (sites / SITES_OF_MODULE).clamp(1, MODULES);
         Self {
             sites,
-            made: Made::new(sites, modules),
+            made: SyntheticModules::new(sites, modules),
             engine: subject::engine(),
         }
     }

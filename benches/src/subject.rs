@@ -4,9 +4,9 @@
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::{Arch, SiteContext};
 use patchpoint::deopt::ExitStubs;
-use patchpoint::engine::{Code, Engine};
+use patchpoint::engine::{Engine, LoadedCode};
 use patchpoint::image::Adoption;
-use patchpoint::memory::Ask;
+use patchpoint::memory::StrategyChoice;
 use patchpoint::publish::SingleThreaded;
 use patchpoint::sequence::{self, Assembled, Environment, Field, Fit, Sequence, Target, arg, result};
 use patchpoint::site::{Candidate, Module, Site};
@@ -78,7 +78,7 @@ pub fn shape(record: &Candidate<'_>) -> Option<CallShape> {
 }
 
 /// Loads an object that refers to nothing.
-pub fn load(engine: &Engine, object: &[u8]) -> Code {
+pub fn load(engine: &Engine, object: &[u8]) -> LoadedCode {
     engine.load(object, |_| None).unwrap()
 }
 
@@ -151,7 +151,7 @@ impl Copies {
     }
 
     /// Adopts them.
-    pub fn adopt(&self, engine: &Engine, ask: Ask) -> Result<Code, Error> {
+    pub fn adopt(&self, engine: &Engine, ask: StrategyChoice) -> Result<LoadedCode, Error> {
         let mut adoption = Adoption::new(Arch::X86_64, Endian::Little, self.stack_maps.clone()).not_yet_run();
         let addrs: Vec<CodeAddr> = self.functions.iter().map(|(_, addr, _)| *addr).collect();
         for (name, addr, len) in &self.functions {

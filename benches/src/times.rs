@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use patchpoint::memory::Ask;
+use patchpoint::memory::StrategyChoice;
 use patchpoint::publish::GracePeriod;
 use patchpoint::site::Function;
 use patchpoint::stackmap::{Endian, StackMaps};
@@ -59,7 +59,7 @@ fn large() -> Vec<Row> {
         time(|| _ = black_box(parse(black_box(&copies.stack_maps))))
     });
     let register = single("register 20,001 sites", each(11), || {
-        let code = copies.adopt(&engine, Ask::ProcMem).unwrap();
+        let code = copies.adopt(&engine, StrategyChoice::ProcMem).unwrap();
         let mut module = None;
         // SAFETY: what is told is true of the object's code, or refused.
         let took = time(|| module = Some(unsafe { engine.register(code, subject::shape) }.unwrap()));

@@ -30,7 +30,7 @@ pub(crate) struct Config {
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct Findings {
     pub(crate) programs: u64,
     pub(crate) instructions: u64,
     pub(crate) differences: Vec<String>,
@@ -65,8 +65,8 @@ impl Tally {
 ///
 /// # Errors
 /// An engine cannot be built here.
-pub(crate) fn compare(config: Config, host: &Host, mut progress: impl FnMut(&Found)) -> Result<Found> {
-    let mut found = Found::default();
+pub(crate) fn compare(config: Config, host: &Host, mut progress: impl FnMut(&Findings)) -> Result<Findings> {
+    let mut found = Findings::default();
     let end = config.seed + config.programs;
     let mut seed = config.seed;
     while seed < end {
@@ -80,7 +80,7 @@ pub(crate) fn compare(config: Config, host: &Host, mut progress: impl FnMut(&Fou
 }
 
 /// The programs of one runtime.
-fn some(programs: &[Program], threads: usize, host: &Host, found: &mut Found) -> Result<()> {
+fn some(programs: &[Program], threads: usize, host: &Host, found: &mut Findings) -> Result<()> {
     let plain = Runtime::plain();
     let isolate = Isolate::new(&plain, 0);
     let expected: Vec<Outcome> = programs.iter().map(|program| program.run(&isolate)).collect();
@@ -114,7 +114,7 @@ fn some(programs: &[Program], threads: usize, host: &Host, found: &mut Found) ->
     let differences = std::thread::scope(|scope| {
         let start = |thread: usize| {
             let (runtime, expected) = (&runtime, &expected);
-            // Each thread begins elsewhere.
+            // Each thread begins at another one.
             let first = thread * programs.len() / threads;
             scope.spawn(move || on_patched(runtime, thread as u32, programs, expected, first))
         };

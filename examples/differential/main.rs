@@ -3,10 +3,10 @@
 //!
 //! A program creates objects, adds fields, changes classes, methods and the global that compiled
 //! code takes for granted, and calls functions of the library of [`language`], whose compiled
-//! versions stand on inline caches. It is executed by the interpreter alone; by a runtime with one
-//! thread, whose sites are patched in place; and by each of several threads of a runtime with live
-//! sites, which share its code, caches and assumptions. Every result of every instruction and the
-//! heap at the end are compared.
+//! versions are built on inline caches. It is executed by the interpreter alone; by a runtime with
+//! one thread, whose sites are patched in place; and by each of several threads of a runtime with
+//! live sites, which share its code, caches and assumptions. Every result of every instruction and
+//! the heap at the end are compared.
 //!
 //!     cargo run --release --example differential -- --programs 100000 --threads 2 --seed 1
 //!

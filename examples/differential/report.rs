@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::compare::{Config, Found, Tally, compare};
+use crate::compare::{Config, Findings, Tally, compare};
 use crate::host::Host;
 
 /// Runs, with code of that host. Says how the program ends.
@@ -57,7 +57,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Config, String> {
     Ok(config)
 }
 
-fn report(config: Config, found: &Found) {
+fn report(config: Config, found: &Findings) {
     println!(
         "{} programs of {} instructions, seeds {} to {}: interpreted, on patched code, and on patched code by {} threads",
         found.programs,
@@ -80,9 +80,9 @@ fn report(config: Config, found: &Found) {
     number("entries retracted", |tally| tally.retracted);
     number("entries refused", |tally| tally.refused);
     number("assumptions broken", |tally| tally.counts.breaks);
-    number("functions given up", |tally| tally.counts.retired);
+    number("functions retired", |tally| tally.counts.retired);
     number("frames left, invalidated", |tally| tally.counts.left);
-    number("frames left, rare case", |tally| tally.counts.gave_up);
+    number("frames left, rare case", |tally| tally.counts.rare_exits);
     println!("{} differences", found.differences.len());
 }
 

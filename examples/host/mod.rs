@@ -13,8 +13,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use patchpoint::addr::CodeAddr;
-use patchpoint::engine::Builder;
-use patchpoint::memory::Placed;
+use patchpoint::engine::EngineBuilder;
+use patchpoint::memory::PlacedSegments;
 use patchpoint::{Engine, Result};
 
 /// A function that code, or who calls it, knows by name.
@@ -23,11 +23,11 @@ pub(crate) type Symbol = (&'static str, usize);
 /// Who executes the code, if not this process.
 pub(crate) trait There: Debug + Send + Sync {
     /// Starts to describe an engine.
-    fn engine(&self) -> Builder;
+    fn engine(&self) -> EngineBuilder;
     /// The address there of a function of that name.
     fn symbol(&self, name: &str) -> Result<CodeAddr>;
     /// Memory that is writable here and there.
-    fn share(&self, len: u64) -> Result<Placed>;
+    fn share(&self, len: u64) -> Result<PlacedSegments>;
     /// A thread there.
     fn caller(&self) -> Result<Box<dyn Call>>;
 }
@@ -47,7 +47,7 @@ pub(crate) enum Host {
 
 impl Host {
     /// Starts to describe an engine.
-    pub(crate) fn engine(&self) -> Builder {
+    pub(crate) fn engine(&self) -> EngineBuilder {
         match self {
             Self::Here => Engine::builder(),
             Self::There(there) => there.engine(),
@@ -63,8 +63,8 @@ impl Host {
     }
 
     /// Puts a value where compiled code sees it.
-    pub(crate) fn place<T>(&self, value: T) -> Result<Seen<T>> {
-        Ok(Seen(match self {
+    pub(crate) fn place<T>(&self, value: T) -> Result<SharedValue<T>> {
+        Ok(SharedValue(match self {
             Self::Here => Memory::Own(Box::new(value)),
             Self::There(there) => Memory::Shared(Shared::new(&**there, value)?),
         }))
@@ -104,20 +104,20 @@ impl Caller {
 }
 
 /// A value that compiled code sees, at an address that does not change.
-pub(crate) struct Seen<T>(Memory<T>);
+pub(crate) struct SharedValue<T>(Memory<T>);
 
 enum Memory<T> {
     Own(Box<T>),
     Shared(Shared<T>),
 }
 
-impl<T> Seen<T> {
+impl<T> SharedValue<T> {
     pub(crate) fn addr(&self) -> u64 {
         std::ptr::from_ref(&**self) as u64
     }
 }
 
-impl<T> Deref for Seen<T> {
+impl<T> Deref for SharedValue<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -130,7 +130,7 @@ impl<T> Deref for Seen<T> {
 
 /// A value in memory that is writable here and there.
 struct Shared<T> {
-    memory: Placed,
+    memory: PlacedSegments,
     value: PhantomData<T>,
 }
 

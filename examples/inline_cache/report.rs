@@ -7,7 +7,7 @@ use patchpoint::arch::Arch;
 use patchpoint::arch::registers::register_name;
 use patchpoint::deopt::Value;
 use patchpoint::site::{Function, Module};
-use patchpoint::stackmap::{Location, Place};
+use patchpoint::stackmap::{Location, LocationKind};
 use patchpoint::verify::disassemble;
 
 use super::objects::{Object, lookup};
@@ -48,7 +48,7 @@ impl Report {
     /// The bytes of the function's sites.
     pub(crate) fn bytes(&self, function: &Function) {
         for site in function.sites() {
-            println!("  {site:?} now leads to its exit stub");
+            println!("  {site:?} now goes to its exit stub");
             for line in disassemble(
                 site.module().arch(),
                 site.addr(),
@@ -157,11 +157,11 @@ fn place(location: Location) -> String {
         let name = Arch::host().and_then(|arch| register_name(arch, reg));
         name.map_or_else(|| format!("{reg}"), |name| name.to_string())
     };
-    match location.place {
-        Place::Register { reg, .. } => register(reg),
-        Place::Direct { reg, offset } => format!("&[{}{offset:+}]", register(reg)),
-        Place::Indirect { reg, offset } => format!("[{}{offset:+}]", register(reg)),
-        Place::Constant { value } => format!("#{value}"),
-        Place::ConstantIndex { index } => format!("constant {index}"),
+    match location.kind {
+        LocationKind::Register { reg, .. } => register(reg),
+        LocationKind::Direct { reg, offset } => format!("&[{}{offset:+}]", register(reg)),
+        LocationKind::Indirect { reg, offset } => format!("[{}{offset:+}]", register(reg)),
+        LocationKind::Constant { value } => format!("#{value}"),
+        LocationKind::ConstantIndex { index } => format!("constant {index}"),
     }
 }

@@ -154,7 +154,7 @@ pub(super) fn come_and_go_until_stopped(shared: &Shared, place: usize, seed: u64
 pub(super) struct Patching {
     engine: WeakEngine,
     site: Site,
-    running: Arc<super::Seen<Running>>,
+    running: Arc<super::SharedValue<Running>>,
     version: Mutex<u64>,
     patches: AtomicU64,
     failures: AtomicU64,
@@ -164,7 +164,7 @@ pub(super) struct Patching {
 
 impl Patching {
     /// Of a module that nobody else changes, or executes.
-    pub(super) fn new(engine: WeakEngine, module: Module, running: Arc<super::Seen<Running>>) -> Self {
+    pub(super) fn new(engine: WeakEngine, module: Module, running: Arc<super::SharedValue<Running>>) -> Self {
         let first = module.sites().find(|site| site.id().get() == 100);
         let site = first.expect("the object has it");
         Self {

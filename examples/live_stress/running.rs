@@ -58,27 +58,27 @@ impl Random {
 
 /// What a version of a site is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum VersionKind {
     Restored,
     Calls,
     Adds,
 }
 
-pub(crate) fn kind(site: usize, version: u64) -> Kind {
+pub(crate) fn kind(site: usize, version: u64) -> VersionKind {
     match (site >= KINDS, version % 8) {
-        (true, 0) => Kind::Restored,
-        (true, 1) => Kind::Calls,
-        _ => Kind::Adds,
+        (true, 0) => VersionKind::Restored,
+        (true, 1) => VersionKind::Calls,
+        _ => VersionKind::Adds,
     }
 }
 
 /// What a version of a site adds to its argument.
 fn value(site: usize, version: u64) -> u64 {
     match kind(site, version) {
-        Kind::Restored if compiled::HAS_CALLEE => CALLEE,
-        Kind::Restored => 0,
-        Kind::Calls => SLOW + version,
-        Kind::Adds => version,
+        VersionKind::Restored if compiled::HAS_CALLEE => CALLEE,
+        VersionKind::Restored => 0,
+        VersionKind::Calls => SLOW + version,
+        VersionKind::Adds => version,
     }
 }
 

@@ -19,14 +19,14 @@ use patchpoint::site::{Module, Site};
 use patchpoint::{CallShape, Engine, Result};
 
 use super::compiled;
-use crate::host::{Host, Seen};
+use crate::host::{Host, SharedValue};
 
 mod around;
 mod running;
 
 use around::{Counts, Patching, Profilers};
 pub(crate) use running::symbols;
-use running::{Batch, KINDS, Kind, Random, Running, SITES, batch, kind};
+use running::{Batch, KINDS, Random, Running, SITES, VersionKind, batch, kind};
 
 /// What to do.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ const BATCH_THERE: u32 = 1 << 14;
 
 /// The sequence of a version, with a random number of guards and additions.
 fn sequence(site: usize, version: u64, slow: CodeAddr, random: &mut Random) -> Sequence {
-    if kind(site, version) == Kind::Calls {
+    if kind(site, version) == VersionKind::Calls {
         // SAFETY: the function takes the site's word and returns one.
         let call = unsafe { Sequence::new().call(slow, OnReturn::FollowsC) };
         return call.add(result(), version);
@@ -107,7 +107,7 @@ fn sequence(site: usize, version: u64, slow: CodeAddr, random: &mut Random) -> S
 struct Shared {
     engine: Engine,
     host: Host,
-    current: Mutex<Arc<Seen<Running>>>,
+    current: Mutex<Arc<SharedValue<Running>>>,
     /// The number of the module that is current.
     number: AtomicU64,
     /// By reader: the module that it executes, and no earlier one; its calls; its failures.
@@ -222,7 +222,7 @@ impl Shared {
 }
 
 /// The module that is current, which stays until the reader of that place is at a later one.
-fn current_for(shared: &Shared, place: usize) -> Arc<Seen<Running>> {
+fn current_for(shared: &Shared, place: usize) -> Arc<SharedValue<Running>> {
     // First: the writer, which makes another one current and looks here then, finds it, or has done
     // so before.
     shared.at[place].store(0, Ordering::SeqCst);
@@ -282,7 +282,7 @@ struct Writer {
     totals: Totals,
     engine: Engine,
     host: Host,
-    /// What LLVM's calls, where it has left some, and those of sequences lead to.
+    /// The target of LLVM's calls, where it has left some, and of those of sequences.
     callee: CodeAddr,
     slow: CodeAddr,
     next: u64,
@@ -292,7 +292,7 @@ struct Writer {
 impl Writer {
     /// Loads and registers a module, patches what has no original behaviour, and makes its
     /// functions callable.
-    fn module(&mut self) -> Result<(Module, Arc<Seen<Running>>)> {
+    fn module(&mut self) -> Result<(Module, Arc<SharedValue<Running>>)> {
         let code = self.engine.load(compiled::LIVE_STRESS, |name| {
             (name == "callee").then_some(self.callee)
         })?;
@@ -383,7 +383,7 @@ impl Writer {
         for site in chosen.clone() {
             let version = running.announced[site].load(Ordering::Relaxed) + 1;
             match kind(site, version) {
-                Kind::Restored => transaction.restore(&sites[site])?,
+                VersionKind::Restored => transaction.restore(&sites[site])?,
                 _ => {
                     let sequence = sequence(site, version, self.slow, &mut self.random);
                     transaction.patch_site(&sites[site], &sequence)?
@@ -398,7 +398,7 @@ impl Writer {
         for site in chosen {
             let version = running.confirmed[site].fetch_add(1, Ordering::AcqRel) + 1;
             match kind(site, version) {
-                Kind::Restored => self.totals.restores += 1,
+                VersionKind::Restored => self.totals.restores += 1,
                 _ => self.totals.patches += 1,
             }
         }

@@ -43,7 +43,7 @@ pub(crate) fn weigh(items: &[u64]) -> u64 {
 }
 
 /// The two versions of the loop.
-struct Code {
+struct LoopVersions {
     baseline: Module,
     weigh: Function,
     head: Site,
@@ -54,7 +54,7 @@ struct Code {
 /// What the handlers share.
 #[derive(Default)]
 struct Shared {
-    code: OnceLock<Code>,
+    code: OnceLock<LoopVersions>,
     /// The rounds of the loop in the baseline: the sequence at its head counts them.
     rounds: AtomicU64,
     up: AtomicU64,
@@ -139,7 +139,7 @@ impl Runtime {
         // Their code may run from now on.
         baseline.release();
         optimized.release();
-        let code = Code {
+        let code = LoopVersions {
             unwind: UnwindInfo::of(&weigh)?,
             weigh,
             head,

@@ -92,7 +92,7 @@ pub(crate) const STEPS: [Step; 8] = [
 
 /// What a step did.
 #[derive(Clone, Debug)]
-pub(crate) struct Done {
+pub(crate) struct StepResult {
     /// The result of each call.
     pub(crate) results: Vec<String>,
     pub(crate) turns: u64,
@@ -103,7 +103,7 @@ pub(crate) struct Done {
 }
 
 /// Runs the story in an isolate. Returns what each step did, and the heap at the end.
-pub(crate) fn run(isolate: &Isolate) -> (Vec<Done>, Vec<String>) {
+pub(crate) fn run(isolate: &Isolate) -> (Vec<StepResult>, Vec<String>) {
     let cast = Cast {
         first: isolate.create(0),
         second: isolate.create(1),
@@ -114,7 +114,7 @@ pub(crate) fn run(isolate: &Isolate) -> (Vec<Done>, Vec<String>) {
 }
 
 impl Step {
-    fn run(&self, isolate: &Isolate, cast: &Cast) -> Done {
+    fn run(&self, isolate: &Isolate, cast: &Cast) -> StepResult {
         let runtime = isolate.runtime();
         let misses = || runtime.tiers().map_or(0, |tiers| tiers.caches().misses);
         let (counts, missed) = (runtime.figures.counts(), misses());
@@ -126,7 +126,7 @@ impl Step {
             .map(|_| isolate.invoke(FunctionId::Total, args))
             .collect();
         let time = start.elapsed();
-        Done {
+        StepResult {
             results: results.into_iter().map(|word| isolate.show(word)).collect(),
             turns: self.calls * self.turns.unsigned_abs(),
             time,

@@ -9,14 +9,14 @@ use crate::language::figures::Events;
 use crate::language::isolate::Isolate;
 use crate::language::runtime::Runtime;
 use crate::language::tier::Options;
-use crate::story::{self, Done, STEPS};
+use crate::story::{self, STEPS, StepResult};
 
 const THREADS: u32 = 4;
 
 /// Runs and reports. Returns whether all results are right.
 pub(crate) fn tell(host: &Host) -> patchpoint::Result<bool> {
     let (expected, heap) = story::run(&Isolate::new(&Runtime::plain(), 0));
-    let is_right = |(done, end): &(Vec<Done>, Vec<String>)| {
+    let is_right = |(done, end): &(Vec<StepResult>, Vec<String>)| {
         *end == heap
             && done
                 .iter()
@@ -57,7 +57,7 @@ pub(crate) fn tell(host: &Host) -> patchpoint::Result<bool> {
 }
 
 /// The story, in as many isolates at once.
-fn together(runtime: &Arc<Runtime>) -> Vec<(Vec<Done>, Vec<String>)> {
+fn together(runtime: &Arc<Runtime>) -> Vec<(Vec<StepResult>, Vec<String>)> {
     std::thread::scope(|scope| {
         let start = |number| scope.spawn(move || story::run(&Isolate::new(runtime, number)));
         let running: Vec<_> = (0..THREADS).map(start).collect();
@@ -68,13 +68,13 @@ fn together(runtime: &Arc<Runtime>) -> Vec<(Vec<Done>, Vec<String>)> {
     })
 }
 
-fn steps(done: &[Done], plain: &[Done]) {
+fn steps(done: &[StepResult], plain: &[StepResult]) {
     println!(
         "{:>9} {:>8} {:>8} {:>11} {:>11} {:>7}",
         "ns/turn", "(plain)", "compiled", "interpreted", "left inside", "misses"
     );
     for ((step, done), plain) in STEPS.iter().zip(done).zip(plain) {
-        let nanos = |done: &Done| done.time.as_nanos() as f64 / done.turns as f64;
+        let nanos = |done: &StepResult| done.time.as_nanos() as f64 / done.turns as f64;
         println!(
             "{:>9.1} {:>8.1} {:>8} {:>11} {:>11} {:>7}   {}",
             nanos(done),
@@ -99,7 +99,7 @@ fn costs(runtime: &Runtime) {
         &figures.tier_ups,
     );
     line("times an assumption broke", &figures.breaks);
-    line("functions given up for other reasons", &figures.retired);
+    line("functions retired for other reasons", &figures.retired);
     line("times a class changed", &figures.retractions);
     println!("  {:>6} frames left in the middle", figures.counts().left);
     if let Some(tiers) = runtime.tiers() {

@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::language::isolate::Isolate;
 use crate::language::runtime::Runtime;
 use crate::language::tier::Options;
-use crate::story::{self, Done, STEPS};
+use crate::story::{self, STEPS, StepResult};
 
 const OPTIONS: Options = Options {
     threads: false,
@@ -15,11 +15,11 @@ const OPTIONS: Options = Options {
     counting: Counting::Plain,
 };
 
-fn expected() -> (Vec<Done>, Vec<String>) {
+fn expected() -> (Vec<StepResult>, Vec<String>) {
     story::run(&Isolate::new(&Runtime::plain(), 0))
 }
 
-fn assert_same(found: &(Vec<Done>, Vec<String>), expected: &(Vec<Done>, Vec<String>)) {
+fn assert_same(found: &(Vec<StepResult>, Vec<String>), expected: &(Vec<StepResult>, Vec<String>)) {
     for ((step, found), expected) in STEPS.iter().zip(&found.0).zip(&expected.0) {
         assert_eq!(found.results, expected.results, "{}", step.title);
     }

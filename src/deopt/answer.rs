@@ -93,7 +93,7 @@ pub enum ReturnValue {
 
 impl<'f> Frame<'f> {
     /// Goes on as if nothing had happened, with the registers as they are in this frame now: behind
-    /// an inline cache's site, or with the instructions that stood at an invalidated one.
+    /// an inline cache's site, or with the instructions that were at an invalidated one.
     // protection: answers-are-of-one-frame
     pub fn resume(&self) -> Answer<'f> {
         Self::answer(Exit::Resume)

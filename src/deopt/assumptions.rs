@@ -1,4 +1,4 @@
-//! What compiled code takes for granted, and giving it up.
+//! What compiled code takes for granted, and discarding the code when that fails.
 //!
 //! A runtime compiles a function under assumptions: no subclass overrides this method, this global
 //! is never written. It says so here before the code can run; when an assumption breaks, every

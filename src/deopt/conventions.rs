@@ -8,17 +8,17 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::unwind::{Base, Others, Row, Saved};
+use super::unwind::{Base, Saved, UnruledRegisters, UnwindRow};
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::{Arch, SiteKind};
 use crate::deopt::{Error, Result};
 use crate::site::{Module, Saves, UnwindBy};
 use crate::stackmap::StackSize;
-use crate::stackmap::flat::{FlatFunction, Frame};
+use crate::stackmap::flat::{FlatFrame, FlatFunction};
 
 /// A function: its start, its end, and the size of its frame where the stack map tells it.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownFunction {
     start: u64,
     end: u64,
     size: Option<u64>,
@@ -30,22 +30,22 @@ pub(super) struct Conventional {
     arch: Arch,
     by: UnwindBy,
     /// By start.
-    functions: Vec<Known>,
+    functions: Vec<KnownFunction>,
     /// The ends of entry sites, where no frame has been made yet, with their starts.
     entries: Vec<(u64, u64)>,
     /// What a flat stack map tells of functions, by their starts, where that is asked for.
-    frames: BTreeMap<u64, Told>,
+    frames: BTreeMap<u64, ToldFrame>,
 }
 
 /// What a flat stack map tells of a function.
 #[derive(Clone, Debug)]
-struct Told {
+struct ToldFrame {
     frame: FlatFunction,
     lists_registers: bool,
 }
 
-impl From<Frame<'_>> for Told {
-    fn from(frame: Frame<'_>) -> Self {
+impl From<FlatFrame<'_>> for ToldFrame {
+    fn from(frame: FlatFrame<'_>) -> Self {
         Self {
             lists_registers: frame.lists_registers(),
             frame: frame.into(),
@@ -53,8 +53,8 @@ impl From<Frame<'_>> for Told {
     }
 }
 
-/// How a frame pointer leads to the frame address.
-enum Found {
+/// How the frame address is found from a frame pointer.
+enum FrameBase {
     /// It is so far below.
     Above(i64),
     /// It does not; the size of the frame does.
@@ -67,7 +67,7 @@ enum Found {
 struct Layout {
     stack_pointer: u16,
     frame_pointer: u16,
-    found: Found,
+    found: FrameBase,
     return_address: u16,
     saved_return_address: Saved,
     saved_frame_pointer: Saved,
@@ -80,7 +80,7 @@ fn layout(arch: Arch) -> Layout {
         Arch::X86_64 => Layout {
             stack_pointer: 7,
             frame_pointer: 6,
-            found: Found::Above(16),
+            found: FrameBase::Above(16),
             return_address: 16,
             saved_return_address: Saved::At(-8),
             saved_frame_pointer: Saved::At(-16),
@@ -89,7 +89,7 @@ fn layout(arch: Arch) -> Layout {
         Arch::AArch64 => Layout {
             stack_pointer: 31,
             frame_pointer: 29,
-            found: Found::BySize,
+            found: FrameBase::BySize,
             return_address: 30,
             saved_return_address: Saved::AtRegister(DwarfReg::new(29), 8),
             saved_frame_pointer: Saved::AtRegister(DwarfReg::new(29), 0),
@@ -98,7 +98,7 @@ fn layout(arch: Arch) -> Layout {
         Arch::RiscV64 => Layout {
             stack_pointer: 2,
             frame_pointer: 8,
-            found: Found::Above(0),
+            found: FrameBase::Above(0),
             return_address: 1,
             saved_return_address: Saved::At(-8),
             saved_frame_pointer: Saved::At(-16),
@@ -107,7 +107,7 @@ fn layout(arch: Arch) -> Layout {
         Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => Layout {
             stack_pointer: 1,
             frame_pointer: 31,
-            found: Found::ByChain(0),
+            found: FrameBase::ByChain(0),
             return_address: 65,
             saved_return_address: Saved::At(16),
             saved_frame_pointer: Saved::At(-8),
@@ -116,7 +116,7 @@ fn layout(arch: Arch) -> Layout {
         Arch::SystemZ => Layout {
             stack_pointer: 15,
             frame_pointer: 11,
-            found: Found::ByChain(160),
+            found: FrameBase::ByChain(160),
             return_address: 14,
             // In its caller's save area, which ends at the frame address.
             saved_return_address: Saved::At(8 * 14 - 160),
@@ -126,7 +126,7 @@ fn layout(arch: Arch) -> Layout {
     }
 }
 
-impl Told {
+impl ToldFrame {
     fn has_frame_pointer(&self, layout: &Layout) -> bool {
         self.frame.has_frame_pointer && self.frame.base.get() == layout.frame_pointer
     }
@@ -134,7 +134,7 @@ impl Told {
 
 impl Conventional {
     pub(super) fn of(module: &Module) -> Self {
-        let functions = module.functions().map(|function| Known {
+        let functions = module.functions().map(|function| KnownFunction {
             start: function.addr().get(),
             end: function.addr().get().saturating_add(function.len().get().into()),
             size: match function.stack_size() {
@@ -159,7 +159,7 @@ impl Conventional {
     }
 
     /// What holds at `pc`.
-    pub(super) fn row(&self, pc: CodeAddr) -> Result<Row> {
+    pub(super) fn row(&self, pc: CodeAddr) -> Result<UnwindRow> {
         let missing = Error::UnwindMissing { pc };
         let after = self
             .functions
@@ -177,8 +177,8 @@ impl Conventional {
             return self.told_row(pc, function, &layout);
         }
         let others = match self.by {
-            UnwindBy::FramePointers(Saves::Nothing) => Others::Untouched,
-            _ => Others::Unknown,
+            UnwindBy::FramePointers(Saves::Nothing) => UnruledRegisters::Untouched,
+            _ => UnruledRegisters::Unknown,
         };
         let mut saved = vec![(
             DwarfReg::new(layout.return_address),
@@ -188,7 +188,7 @@ impl Conventional {
             let frame_pointer = DwarfReg::new(layout.frame_pointer);
             saved.push((frame_pointer, layout.saved_frame_pointer.clone()));
         }
-        Ok(Row {
+        Ok(UnwindRow {
             pc,
             endian: super::unwind::endian(Some(self.arch)),
             base: self.base(pc, function, &layout)?,
@@ -198,12 +198,14 @@ impl Conventional {
     }
 
     /// What a flat stack map tells.
-    fn told_row(&self, pc: CodeAddr, function: &Known, layout: &Layout) -> Result<Row> {
+    fn told_row(&self, pc: CodeAddr, function: &KnownFunction, layout: &Layout) -> Result<UnwindRow> {
         let refused = |reason| Error::UnwindRule { pc, reason };
         let told = self.frames.get(&function.start);
         let told = told.ok_or_else(|| refused("no flat stack map has its function".into()))?;
         let base = match layout.found {
-            Found::Above(above) if told.has_frame_pointer(layout) => Base::Register(told.frame.base, above),
+            FrameBase::Above(above) if told.has_frame_pointer(layout) => {
+                Base::Register(told.frame.base, above)
+            }
             _ => self.by_size(pc, function, layout)?,
         };
         let mut saved = Vec::new();
@@ -232,21 +234,21 @@ impl Conventional {
         if told.has_frame_pointer(layout) {
             by_convention(layout.frame_pointer, &layout.saved_frame_pointer);
         }
-        Ok(Row {
+        Ok(UnwindRow {
             pc,
             endian: super::unwind::endian(Some(self.arch)),
             base,
             saved,
             others: if told.lists_registers {
-                Others::Untouched
+                UnruledRegisters::Untouched
             } else {
-                Others::Unknown
+                UnruledRegisters::Unknown
             },
         })
     }
 
     /// The frame address, by the size that the stack map tells.
-    fn by_size(&self, pc: CodeAddr, function: &Known, layout: &Layout) -> Result<Base> {
+    fn by_size(&self, pc: CodeAddr, function: &KnownFunction, layout: &Layout) -> Result<Base> {
         let size = function.size.and_then(|size| i64::try_from(size).ok());
         let size = size.ok_or_else(|| Error::UnwindRule {
             pc,
@@ -258,28 +260,28 @@ impl Conventional {
     }
 
     /// The frame address.
-    fn base(&self, pc: CodeAddr, function: &Known, layout: &Layout) -> Result<Base> {
+    fn base(&self, pc: CodeAddr, function: &KnownFunction, layout: &Layout) -> Result<Base> {
         let stack = DwarfReg::new(layout.stack_pointer);
         match (self.by, &layout.found) {
-            (UnwindBy::StackSizes, _) | (_, Found::BySize) => self.by_size(pc, function, layout),
-            (_, Found::Above(above)) => Ok(Base::Register(DwarfReg::new(layout.frame_pointer), *above)),
-            (_, Found::ByChain(above)) => Ok(Base::Chained(stack, *above)),
+            (UnwindBy::StackSizes, _) | (_, FrameBase::BySize) => self.by_size(pc, function, layout),
+            (_, FrameBase::Above(above)) => Ok(Base::Register(DwarfReg::new(layout.frame_pointer), *above)),
+            (_, FrameBase::ByChain(above)) => Ok(Base::Chained(stack, *above)),
         }
     }
 
     /// Nothing has been saved yet but what the call has.
-    fn entry_row(&self, pc: CodeAddr, layout: &Layout) -> Row {
+    fn entry_row(&self, pc: CodeAddr, layout: &Layout) -> UnwindRow {
         let return_address = DwarfReg::new(layout.return_address);
         let saved = match self.arch {
             Arch::X86_64 => vec![(return_address, Saved::At(-8))],
             _ => Vec::new(),
         };
-        Row {
+        UnwindRow {
             pc,
             endian: super::unwind::endian(Some(self.arch)),
             base: Base::Register(DwarfReg::new(layout.stack_pointer), layout.at_entry),
             saved,
-            others: Others::Untouched,
+            others: UnruledRegisters::Untouched,
         }
     }
 }

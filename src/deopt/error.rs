@@ -91,9 +91,9 @@ pub enum Error {
         "site {id} at {addr}: the frame can be left with a stack pointer of {lowest:#x} or above, a multiple of 8, not {found:#x}; enter code that makes its own room below"
     )]
     FrameStackPointer { id: RecordId, addr: CodeAddr, lowest: u64, found: u64 },
-    /// The frame cannot be left elsewhere while a shadow stack is active.
+    /// The frame cannot be left to another address while a shadow stack is active.
     #[error(
-        "site {id} at {addr}: this thread has a shadow stack, which forbids leaving the frame elsewhere; resume, or disable it (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)"
+        "site {id} at {addr}: this thread has a shadow stack, which forbids leaving the frame to another address; resume, or disable it (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)"
     )]
     FrameShadowStack { id: RecordId, addr: CodeAddr },
     /// A frame cannot be put in the place of a compiled one.

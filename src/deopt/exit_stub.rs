@@ -14,10 +14,10 @@ use crate::engine::StackAt;
 pub enum Resume<'a> {
     /// Goes on at an address: the site's end.
     At(CodeAddr),
-    /// Executes the instructions that stood at the site before it was patched, moved into the exit
+    /// Executes the instructions that were at the site before it was patched, moved into the exit
     /// stub, and goes on behind them. A call among them has its return address in the exit stub.
     Original {
-        /// Where they stood.
+        /// Where they were.
         addr: CodeAddr,
         /// All of them; whole instructions.
         bytes: &'a [u8],
@@ -53,11 +53,11 @@ pub(super) fn stack(arch: Arch, context: &ExitStubContext, capture: u64) -> Vec<
     }
 }
 
-/// The bytes of an exit stub to stand at `at`, where execution enters it. They call with `context`,
+/// The bytes of an exit stub for `at`, where execution enters it. They call with `context`,
 /// which must stay where it is while a thread can reach the exit stub or be in it.
 ///
 /// # Errors
-/// The original instructions cannot be executed elsewhere: they do not decode, jump between or read their own
+/// The original instructions cannot be executed at another address: they do not decode, jump between or read their own
 /// bytes, or refer to something out of reach.
 pub fn encode(at: CodeAddr, context: &ExitStubContext, resume: Resume<'_>) -> Result<Vec<u8>> {
     encode_calling(capture(), at, context, resume)

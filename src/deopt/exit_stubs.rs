@@ -14,7 +14,7 @@ use super::unwinds::Unwinds;
 use super::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, UnwindInfo, max_len};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::SiteContext;
-use crate::engine::{ExitCode, ExitRequest, Exits, Resumption, Role, SavedFrame};
+use crate::engine::{ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame};
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result, deopt};
 
@@ -111,7 +111,7 @@ unsafe impl Exits for ExitStubs {
         self.handler(role).is_some()
     }
 
-    fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len> {
+    fn bound(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Result<Len> {
         let live_registers = match self.live_registers && role == Role::Miss {
             true => live_registers::max_len(&site.context(&[]))?,
             false => None,
@@ -188,10 +188,10 @@ unsafe impl Exits for ExitStubs {
     }
 }
 
-fn resume<'a>(site: &Site, resumption: Resumption<'a>) -> Resume<'a> {
+fn resume<'a>(site: &Site, resumption: ExitResumption<'a>) -> Resume<'a> {
     match resumption {
-        Resumption::At(addr) => Resume::At(addr),
-        Resumption::Displaced(bytes) => Resume::Original {
+        ExitResumption::At(addr) => Resume::At(addr),
+        ExitResumption::Displaced(bytes) => Resume::Original {
             addr: site.addr(),
             bytes,
         },

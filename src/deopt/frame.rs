@@ -15,7 +15,7 @@ use crate::arch::{Arch, Convention, SiteContext, SiteKind, conventions};
 use crate::deopt::{Error, Result};
 use crate::engine::{Engine, Role};
 use crate::site::Site;
-use crate::stackmap::{Location, Locations, Place};
+use crate::stackmap::{Location, LocationKind, Locations};
 
 /// A compiled function's frame at a site: all registers as they were when the exit stub was
 /// entered, or those that are live (see
@@ -23,8 +23,8 @@ use crate::stackmap::{Location, Locations, Place};
 /// of the site's record.
 ///
 /// What is written here is what the code finds when the frame is resumed or continued. Addresses of
-/// [`Direct`](Place::Direct) and [`Indirect`](Place::Indirect) locations are always computed from
-/// the registers as they were at the site.
+/// [`Direct`](LocationKind::Direct) and [`Indirect`](LocationKind::Indirect) locations are always
+/// computed from the registers as they were at the site.
 pub struct Frame<'f> {
     pub(super) captured: Registers<'f>,
     pub(super) site: SiteContext<'f>,
@@ -372,10 +372,10 @@ impl<'f> Frame<'f> {
     fn read_known(&self, location: Location) -> Result<Value> {
         let size = location.size;
         let too_wide = || self.no_value(location, size, MAX as u16);
-        match location.place {
-            Place::Register { reg, bit_offset } => self.read_register(reg, bit_offset, size),
-            Place::Direct { reg, offset } => Ok(Value::from(self.address(reg, offset)?)),
-            Place::Indirect { reg, offset } => {
+        match location.kind {
+            LocationKind::Register { reg, bit_offset } => self.read_register(reg, bit_offset, size),
+            LocationKind::Direct { reg, offset } => Ok(Value::from(self.address(reg, offset)?)),
+            LocationKind::Indirect { reg, offset } => {
                 let from = self.address(reg, offset)?;
                 self.check_window(from, size.into())?;
                 let from = from as *const u8;
@@ -387,8 +387,8 @@ impl<'f> Frame<'f> {
                 in_order(to);
                 Value::from_bytes(to).ok_or_else(too_wide)
             }
-            Place::Constant { value } => Value::sign_extended(value.into(), size).ok_or_else(too_wide),
-            Place::ConstantIndex { index } => {
+            LocationKind::Constant { value } => Value::sign_extended(value.into(), size).ok_or_else(too_wide),
+            LocationKind::ConstantIndex { index } => {
                 let value = self.site.constants.get(index).ok_or_else(|| {
                     self.no_index("constant", index as usize, self.site.constants.len() as usize)
                 })?;
@@ -398,12 +398,12 @@ impl<'f> Frame<'f> {
     }
 
     fn write_known(&mut self, location: Location, value: Value) -> Result<()> {
-        match location.place {
-            Place::Register { reg, bit_offset } if value.size() <= location.size => {
+        match location.kind {
+            LocationKind::Register { reg, bit_offset } if value.size() <= location.size => {
                 self.write_register(reg, bit_offset, value)
             }
             // protection: values-fit-their-locations
-            Place::Indirect { reg, offset } if value.size() <= location.size => {
+            LocationKind::Indirect { reg, offset } if value.size() <= location.size => {
                 let before = before_low(location.size, value.size());
                 let to = self.address(reg, offset)?.wrapping_add(before);
                 let (mut from, len) = (value.all_bytes(), value.bytes().len());
@@ -415,12 +415,12 @@ impl<'f> Frame<'f> {
                 unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
                 Ok(())
             }
-            Place::Register { .. } | Place::Indirect { .. } => {
+            LocationKind::Register { .. } | LocationKind::Indirect { .. } => {
                 Err(self.no_value(location, value.size(), location.size))
             }
-            Place::Direct { .. } | Place::Constant { .. } | Place::ConstantIndex { .. } => {
-                Err(self.no_value(location, value.size(), 0))
-            }
+            LocationKind::Direct { .. }
+            | LocationKind::Constant { .. }
+            | LocationKind::ConstantIndex { .. } => Err(self.no_value(location, value.size(), 0)),
         }
     }
 
@@ -488,7 +488,7 @@ impl<'f> Frame<'f> {
             .and_then(|slot| slot.checked_add(self.first_stack_arg()))
             .ok_or_else(|| self.no_index("argument", index, count))?;
         self.read_known(Location {
-            place: Place::Indirect {
+            kind: LocationKind::Indirect {
                 reg: state::STACK_POINTER,
                 offset: slot,
             },

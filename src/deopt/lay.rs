@@ -56,7 +56,7 @@ impl Laying {
     ///
     /// # Safety
     /// To be called by the dispatcher, with what it was called with, when nothing in its frame is needed any more. From
-    /// the stack pointer on is the stack of the code at the address, once the bytes stand there.
+    /// the stack pointer on is the stack of the code at the address, once the bytes are there.
     pub(super) unsafe fn enter(mut self, raw: *mut state::RawState, save: *mut u8) -> ! {
         (self.raw, self.save) = (raw, save);
         let needed = &raw const self as u64;
@@ -82,7 +82,7 @@ pub(super) unsafe extern "C" fn lay(laying: *mut c_void) -> u64 {
     let captured = unsafe { state::Captured::new(laying.raw, laying.save) };
     // SAFETY: the block lies above this stack; what it overwrites has been copied, the registers into the block itself.
     let exit = unsafe { captured.leave(laying.at, laying.stack_pointer) };
-    // SAFETY: the frames' place, above the block; their bytes are elsewhere.
+    // SAFETY: the frames' place, above the block; their bytes are outside of it.
     unsafe {
         core::ptr::copy_nonoverlapping(
             laying.bytes.as_ptr(),

@@ -31,15 +31,15 @@ use crate::engine::{Role, SavedFrame};
 #[derive(Clone)]
 pub(super) struct Contexts {
     capture: CodeAddr,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownContexts>>,
 }
 
-type Known = HashMap<u64, (Role, Arc<dyn ExitStubSite>)>;
+type KnownContexts = HashMap<u64, (Role, Arc<dyn ExitStubSite>)>;
 
 /// A context that is known as long as this lives.
-pub(super) struct Kept {
+pub(super) struct KnownContext {
     context: Box<ExitStubContext>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownContexts>>,
 }
 
 impl Contexts {
@@ -55,10 +55,10 @@ impl Contexts {
         self.capture.get()
     }
 
-    pub(super) fn keep(&self, context: Box<ExitStubContext>) -> Kept {
+    pub(super) fn keep(&self, context: Box<ExitStubContext>) -> KnownContext {
         let entry = (context.role, Arc::clone(&context.site));
         self.known.lock().insert(&raw const *context as u64, entry);
-        Kept {
+        KnownContext {
             context,
             known: Arc::clone(&self.known),
         }
@@ -89,14 +89,14 @@ impl Contexts {
     }
 }
 
-impl Kept {
+impl KnownContext {
     /// What the exit stub hands over.
     pub(super) fn address(&self) -> u64 {
         &raw const *self.context as u64
     }
 }
 
-impl Drop for Kept {
+impl Drop for KnownContext {
     fn drop(&mut self) {
         self.known.lock().remove(&self.address());
     }

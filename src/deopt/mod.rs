@@ -8,8 +8,9 @@
 //! flags and the vector registers in the width that the machine has, and calls
 //! [`ExitStubSite::handle`] with a [`Frame`], in which every location of the site's record can be
 //! read and written. The handler's [`Answer`] is made by that frame: [resume](Frame::resume),
-//! [continue elsewhere](Frame::continue_at), [return to the caller](Frame::return_to_caller) of the
-//! compiled function, or [replace](Frame::replace) the frame by others, or by a call.
+//! [continue at another address](Frame::continue_at), [return to the
+//! caller](Frame::return_to_caller) of the compiled function, or [replace](Frame::replace) the
+//! frame by others, or by a call.
 //!
 //! Not saved are registers of a length that the machine chooses: those of AArch64's SVE and SME
 //! beyond the low 16 bytes of each vector, and of RISC-V's V; nor are AMX tiles of x86-64.
@@ -27,12 +28,12 @@
 //! panic in it ends the process, whichever handler and exit stub it is, with a message on the
 //! standard error that names the site: compiled code cannot be unwound, since what it holds would
 //! be lost and its unwind information, where there is any, says nothing of the places where sites
-//! stand.
+//! are.
 //!
 //! # What an invalidation guarantees
 //!
 //! When [`Engine::invalidate`](crate::engine::Engine::invalidate) returns, no thread begins to
-//! execute what stood in a site of the function. Where its frames are then decides where each is
+//! execute what a site of the function held. Where its frames are then decides where each is
 //! left:
 //!
 //! ```text

@@ -2,12 +2,12 @@
 
 use super::host::{CALLEE_AREA, FRAME_ABOVE_STACK, in_order, own_return_slot, state};
 use super::replace::{Replacement, Saved, index_of};
-use super::unwind::Row;
+use super::unwind::UnwindRow;
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::arch::Arch;
 use crate::deopt::{Error, Result};
-use crate::stackmap::{Location, Place};
+use crate::stackmap::{Location, LocationKind};
 
 /// The innermost frame of a [`Replacement`].
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl NewFrame<'_, '_> {
     }
 
     /// Saves what the prologue has, and sets the frame pointer.
-    pub(super) fn set_up(&mut self, row: &Row) -> Result<()> {
+    pub(super) fn set_up(&mut self, row: &UnwindRow) -> Result<()> {
         let frame = self.above().wrapping_add(FRAME_ABOVE_STACK);
         if let Some((reg, offset)) = row
             .base_register()
@@ -169,8 +169,8 @@ impl NewFrame<'_, '_> {
     /// [`Error::FrameValue`]: the location is a constant. [`Error::FrameRegister`]: it is relative to a register that
     /// is not known. As [`put`](Self::put).
     pub fn set(&mut self, location: Location, value: Value) -> Result<()> {
-        match location.place {
-            Place::Register { reg, bit_offset: 0 } => match (index_of(reg), value.u64()) {
+        match location.kind {
+            LocationKind::Register { reg, bit_offset: 0 } => match (index_of(reg), value.u64()) {
                 (Some(_), Some(word)) => self.set_register(reg, word),
                 _ => {
                     self.replacement.registers.push((reg, value));
@@ -189,7 +189,8 @@ impl NewFrame<'_, '_> {
     /// # Errors
     /// [`Error::FrameValue`]: it is no address. [`Error::FrameRegister`]: it is relative to a register that is not known.
     pub fn address_of(&self, location: Location) -> Result<u64> {
-        let (Place::Direct { reg, offset } | Place::Indirect { reg, offset }) = location.place else {
+        let (LocationKind::Direct { reg, offset } | LocationKind::Indirect { reg, offset }) = location.kind
+        else {
             return Err(Error::FrameValue {
                 id: self.replacement.id,
                 addr: self.replacement.addr,

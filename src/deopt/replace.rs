@@ -66,8 +66,8 @@ pub struct Replacement<'f> {
     pub(super) arch: Arch,
     /// The stack pointer above all frames.
     top: u64,
-    /// What is to stand from the innermost stack pointer on, up to the end of the area of the
-    /// caller that its callees may write.
+    /// What is to be on the stack from the innermost stack pointer on, up to the end of the area of
+    /// the caller that its callees may write.
     pub(super) bytes: Vec<u8>,
     /// What the innermost frame has in the registers.
     pub(super) saved: Saved,
@@ -108,12 +108,12 @@ pub(super) fn index_of(reg: DwarfReg) -> Option<usize> {
 
 /// Address and TOC pointer of a function of PowerPC ELFv1.
 fn descriptor(function: CodeAddr) -> [u64; 2] {
-    // SAFETY: a function pointer leads to a descriptor: address, TOC pointer, environment (64-bit PowerPC ELF ABI 1.9,
+    // SAFETY: a function pointer points to a descriptor: address, TOC pointer, environment (64-bit PowerPC ELF ABI 1.9,
     // 3.2.1). That it is one is the promise of the exit stub's creator.
     unsafe { (function.get() as *const [u64; 2]).read_unaligned() }
 }
 
-/// The caller itself, where a frame stands between that an earlier replacement put there to keep
+/// The caller itself, where a frame is between that an earlier replacement put there to keep
 /// its TOC pointer.
 fn past_toc_frame(caller: CallerState) -> CallerState {
     let known = toc_keeper().filter(|(keeper, ..)| *keeper == caller.return_to.get());
@@ -319,7 +319,7 @@ impl<'f> Replacement<'f> {
     /// caller had called this function instead: on-stack replacement by better code.
     ///
     /// On PowerPC64, unless both have the same descriptor's TOC pointer, a frame of 128 bytes
-    /// stands between them, which gives the caller's TOC pointer back; a [walk](super::Walker) ends
+    /// is between them, which restores the caller's TOC pointer; a [walk](super::Walker) ends
     /// there.
     ///
     /// # Safety

@@ -94,7 +94,7 @@ pub(super) enum Base {
 
 /// What is known of registers without a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Others {
+pub(super) enum UnruledRegisters {
     /// They have what the caller has in them.
     Untouched,
     /// They may have been saved anywhere.
@@ -103,18 +103,18 @@ pub(super) enum Others {
 
 /// What the unwind information says for one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct UnwindRow {
     pub(super) pc: CodeAddr,
     pub(super) endian: RunTimeEndian,
     pub(super) base: Base,
     /// The registers that have a rule.
     pub(super) saved: Vec<(DwarfReg, Saved)>,
-    pub(super) others: Others,
+    pub(super) others: UnruledRegisters,
 }
 
 impl UnwindInfo {
     /// Reads the bytes of an `.eh_frame` section of this machine's code, as they were relocated to
-    /// stand at `addr`. They are copied; nothing need be at that address.
+    /// are at `addr`. They are copied; nothing need be at that address.
     ///
     /// # Errors
     /// The bytes are not such a section.
@@ -183,7 +183,7 @@ impl UnwindInfo {
         row.check_others()
     }
 
-    pub(super) fn row(&self, pc: CodeAddr) -> Result<Row> {
+    pub(super) fn row(&self, pc: CodeAddr) -> Result<UnwindRow> {
         match &self.0 {
             Source::Section(section) => section.row(pc),
             Source::Conventional(functions) => functions.row(pc),
@@ -215,7 +215,7 @@ impl Section {
         })
     }
 
-    fn row(&self, pc: CodeAddr) -> Result<Row> {
+    fn row(&self, pc: CodeAddr) -> Result<UnwindRow> {
         let section = section(self.arch, &self.bytes);
         let bases = bases(self.addr);
         let fde = self.entry(&section, &bases, pc)?;
@@ -254,12 +254,12 @@ impl Section {
             saved.push((DwarfReg::new(reg.0), how));
         }
         let endian = endian(self.arch);
-        Ok(Row {
+        Ok(UnwindRow {
             pc,
             endian,
             base,
             saved,
-            others: Others::Untouched,
+            others: UnruledRegisters::Untouched,
         })
     }
 
@@ -289,7 +289,7 @@ impl Section {
 /// The general registers at the site, by DWARF number.
 type Registers<'a> = &'a dyn Fn(DwarfReg) -> Option<u64>;
 
-impl Row {
+impl UnwindRow {
     /// The frame address: what the stack pointer is after the return.
     ///
     /// # Safety
@@ -320,7 +320,7 @@ impl Row {
     ) -> Result<u64> {
         let rule = self.saved.iter().find(|(saved, _)| *saved == reg);
         let at = match rule.map(|(_, how)| how) {
-            None if self.others == Others::Unknown && is_saved_by_some(reg) => {
+            None if self.others == UnruledRegisters::Unknown && is_saved_by_some(reg) => {
                 return Err(self.refused(format!(
                     "the function may have saved {reg}, it is not known where"
                 )));
@@ -361,7 +361,7 @@ impl Row {
         Ok(())
     }
 
-    /// Refuses a function that saved a register which leaving its frame would not give back.
+    /// Refuses a function that saved a register which leaving its frame would not restore.
     pub(super) fn check_saved(&self, is_restored: impl Fn(DwarfReg) -> bool) -> Result<()> {
         match self.saved.iter().find(|(reg, _)| !is_restored(*reg)) {
             Some((reg, _)) => {
@@ -374,8 +374,8 @@ impl Row {
     /// Whether every register that a function preserves is found, so that its frame can be left.
     pub(super) fn check_others(&self) -> Result<()> {
         match self.others {
-            Others::Untouched => Ok(()),
-            Others::Unknown => Err(self.refused(String::from(
+            UnruledRegisters::Untouched => Ok(()),
+            UnruledRegisters::Unknown => Err(self.refused(String::from(
                 "the function may have saved registers, it is not known where",
             ))),
         }

@@ -1,10 +1,10 @@
 //! Unwind information for out-of-line code: its frame is that of the site's function; but what
-//! stands between a call and its callee has the frame with which a function starts.
+//! is between a call and its callee has the frame with which a function starts.
 //!
-//! Stubs and exit stubs run in the frame of the function whose site leads there, so its caller is
-//! found by the rules that hold at the site; where these count from the stack pointer, by as much
-//! further as the code has lowered it, and where the function has not saved its link register, from
-//! where the code has stored that.
+//! Stubs and exit stubs run in the frame of the function whose site branches there, so its caller
+//! is found by the rules that hold at the site; where these count from the stack pointer, by as
+//! much further as the code has lowered it, and where the function has not saved its link register,
+//! from where the code has stored that.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ use gimli::{Encoding, Format, Register, RunTimeEndian};
 use super::host::{FRAME_ABOVE_STACK, state};
 #[cfg(target_arch = "powerpc64")]
 use super::unwind::endian;
-use super::unwind::{Base, Row, Saved};
+use super::unwind::{Base, Saved, UnwindRow};
 use super::unwinds::Unwinds;
 use crate::addr::{CodeRange, DwarfReg};
 #[cfg(target_arch = "powerpc64")]
@@ -109,12 +109,12 @@ pub(crate) fn of_capture() -> Option<(CodeRange, Vec<u8>)> {
 
 const LINK: DwarfReg = DwarfReg::new(state::RETURN_ADDRESS);
 
-fn has_rule(row: &Row, reg: DwarfReg) -> bool {
+fn has_rule(row: &UnwindRow, reg: DwarfReg) -> bool {
     row.saved.iter().any(|(saved, _)| *saved == reg)
 }
 
 /// The rules that hold in all of the code.
-fn always(row: &Row) -> Vec<(DwarfReg, Saved)> {
+fn always(row: &UnwindRow) -> Vec<(DwarfReg, Saved)> {
     let mut rules = row.saved.clone();
     if FRAME_ABOVE_STACK != 0 && !has_rule(row, state::STACK_POINTER) {
         // Unwinders take the frame address for the caller's stack pointer where no rule says

@@ -1,7 +1,7 @@
 //! The compiled frames above the one in which a handler was called.
 //!
 //! Problem: a collector must find every reference on the stack, and a deoptimizer the frames that
-//! called the one it gives up. Approach: from the captured registers, the unwind information of
+//! called the one it leaves. Approach: from the captured registers, the unwind information of
 //! each function tells where the caller's registers are, and the return address which record
 //! describes the caller's values. Registers that a callee saved are known with the place where they
 //! were saved, so that a moved reference can be written back.
@@ -26,7 +26,7 @@ use crate::deopt::{Error, Result};
 use crate::engine::{Engine, WeakEngine};
 use crate::memory::fork::gate::Writing;
 use crate::site::{Function, Module, ModuleId, Site};
-use crate::stackmap::{Constants, Location, Place, Record, RecordRef, Statepoint};
+use crate::stackmap::{Constants, Location, LocationKind, Record, RecordRef, Statepoint};
 
 /// Walks the stacks of an engine's code. It remembers the unwind information of modules, so one is
 /// best kept; it does not keep the engine, so a handler may hold it.
@@ -39,13 +39,13 @@ pub struct Walker {
 
 /// A register of a frame whose callees have run on: its value, and where it has been saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+struct SavedRegister {
     value: u64,
     /// `None` while it is still in the register itself.
     at: Option<u64>,
 }
 
-type Registers = HashMap<DwarfReg, Known>;
+type Registers = HashMap<DwarfReg, SavedRegister>;
 
 impl Walker {
     /// A walker of the engine's code.
@@ -66,7 +66,7 @@ impl Walker {
             let at = None;
             Some((
                 reg,
-                Known {
+                SavedRegister {
                     value: frame.captured.base(reg)?,
                     at,
                 },
@@ -165,7 +165,7 @@ impl<'w> Callers<'w> {
         let unwind = unwind.ok_or(Error::UnwindMissing { pc: executing })?;
         let row = unwind.row(executing)?;
         let of = |reg: DwarfReg| self.registers.get(&reg).map(|known| known.value);
-        // SAFETY: the frame is one of those above a frame that stands at a registered site; its module's unwind
+        // SAFETY: the frame is one of those above a frame that is at a registered site; its module's unwind
         // information, for which the runtime vouched, describes it.
         let frame = unsafe { row.frame(&of) }?;
         // SAFETY: as above.
@@ -178,11 +178,11 @@ impl<'w> Callers<'w> {
             };
             let before = self.registers.get(&reg).and_then(|known| known.at);
             let at = row.saved_at(reg, frame).or(before);
-            registers.insert(reg, Known { value, at });
+            registers.insert(reg, SavedRegister { value, at });
         }
         let at = None;
         let value = frame.wrapping_sub(FRAME_ABOVE_STACK);
-        registers.insert(state::STACK_POINTER, Known { value, at });
+        registers.insert(state::STACK_POINTER, SavedRegister { value, at });
         (self.pc, self.is_site, self.registers) = (CodeAddr::new(back), false, registers);
         self.caller(&engine)
     }
@@ -397,20 +397,22 @@ impl Caller<'_> {
     fn place_of(&self, location: Location) -> Result<Spot> {
         let base = |reg| self.registers.get(&reg).ok_or_else(|| self.no_value(location));
         let (_, constants) = self.record().ok_or_else(|| self.no_value(location))?;
-        Ok(match location.place {
-            Place::Register { reg, bit_offset: 0 } => match base(reg)? {
-                Known { at: Some(at), .. } if location.size <= 8 => {
+        Ok(match location.kind {
+            LocationKind::Register { reg, bit_offset: 0 } => match base(reg)? {
+                SavedRegister { at: Some(at), .. } if location.size <= 8 => {
                     Spot::Memory(at.wrapping_add(before_low(8, location.size)))
                 }
                 known => Spot::Value(known.value),
             },
-            Place::Register { .. } => return Err(self.no_value(location)),
-            Place::Direct { reg, offset } => Spot::Value(base(reg)?.value.wrapping_add_signed(offset.into())),
-            Place::Indirect { reg, offset } => {
+            LocationKind::Register { .. } => return Err(self.no_value(location)),
+            LocationKind::Direct { reg, offset } => {
+                Spot::Value(base(reg)?.value.wrapping_add_signed(offset.into()))
+            }
+            LocationKind::Indirect { reg, offset } => {
                 Spot::Memory(base(reg)?.value.wrapping_add_signed(offset.into()))
             }
-            Place::Constant { value } => Spot::Value(i64::from(value) as u64),
-            Place::ConstantIndex { index } => {
+            LocationKind::Constant { value } => Spot::Value(i64::from(value) as u64),
+            LocationKind::ConstantIndex { index } => {
                 Spot::Value(constants.get(index).ok_or_else(|| self.no_value(location))?)
             }
         })

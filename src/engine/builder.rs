@@ -19,7 +19,7 @@ use patchpoint_asm::backend_of;
 
 /// Describes an engine, and makes it.
 #[derive(Default)]
-pub struct Builder {
+pub struct EngineBuilder {
     pub(super) world: Option<Box<dyn World>>,
     pub(super) exits: Option<Box<dyn Exits>>,
     pub(super) arena: Option<Arena>,
@@ -29,7 +29,7 @@ pub struct Builder {
     pub(super) mirroring: Option<Mirroring>,
 }
 
-impl Builder {
+impl EngineBuilder {
     /// How the runtime's threads are stopped while sites are written. Required.
     #[must_use]
     pub fn world(mut self, world: impl World + 'static) -> Self {

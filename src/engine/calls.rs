@@ -205,7 +205,7 @@ impl Branch<'_> {
         let context = self.context(site);
         match self {
             Self::Call => {
-                let Some(bytes) = calls::led_to(arch, site.addr(), original, to) else {
+                let Some(bytes) = calls::retargeted(arch, site.addr(), original, to) else {
                     return Ok(None);
                 };
                 verify::check_call(&context, original, &bytes, to)?;

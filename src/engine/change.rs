@@ -31,7 +31,7 @@ use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::memory::short::{self, Bytes};
 use crate::memory::{self, Alias, CodeMemory, PageRun};
-use crate::publish::{CoarseTime, Level, Rest, Stopped};
+use crate::publish::{CoarseTime, Level, QuiescentState, Stopped};
 use crate::site::Site;
 
 /// Which of the two states of a changed site.
@@ -122,9 +122,9 @@ impl OldStub {
             _ if !is_live && (stub.calls || stub.is_referenced()) => Self::Retired(Until::GracePeriod),
             _ if !is_live => Self::Freed,
             // protection: stub-that-calls-waits-for-quiescence
-            _ if stub.calls => Self::Retired(Until::Reported(Rest::Quiescent)),
+            _ if stub.calls => Self::Retired(Until::Reported(QuiescentState::Quiescent)),
             // protection: live-replaced-stub-is-retired
-            _ => Self::Retired(Until::Reported(Rest::Checkpoint)),
+            _ => Self::Retired(Until::Reported(QuiescentState::Checkpoint)),
         }
     }
 }
@@ -433,7 +433,7 @@ impl ChangeSet {
         })
     }
 
-    /// Gives up all that it refers to, and keeps the room; what was installed is room for what is
+    /// Drops all that it refers to, and keeps the room; what was installed is room for what is
     /// to be, if that is not too much.
     #[allow(clippy::vec_box, reason = "the boxes are the room")]
     pub(super) fn clear(&mut self, room: &mut Vec<Box<Installed>>) {

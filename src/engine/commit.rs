@@ -144,7 +144,7 @@ impl ChangeSet {
         }
     }
 
-    /// Gives back what was allocated for changes that were not made.
+    /// Frees what was allocated for changes that were not made.
     pub(super) fn release(&mut self, shared: &Shared) {
         for change in &mut self.changes {
             shared.release(mem::take(&mut change.exit_stubs), change.take_stub());

@@ -161,7 +161,7 @@ pub enum Error {
     )]
     ArmedMemory { site: Box<SiteName>, strategy: &'static str, why: String },
     /// A sequence that refuses a stub was given to a live site.
-    #[error("{site} is live, where sequences stand in stubs, and this one refuses to: drop `in_place_only`")]
+    #[error("{site} is live, where sequences are in stubs, and this one refuses to: drop `in_place_only`")]
     LiveInPlace { site: Box<SiteName> },
 }
 

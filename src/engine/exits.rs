@@ -1,6 +1,6 @@
 //! What the engine needs from whoever lets compiled code call the runtime: exit stubs.
 //!
-//! The engine decides when a site needs a way out and where its code stands; what that code does,
+//! The engine decides when a site needs a way out and where its code is; what that code does,
 //! and what handler it ends in, is the business of an [`Exits`] (the one here is
 //! `deopt::ExitStubs`).
 
@@ -24,10 +24,10 @@ pub enum Role {
 
 /// Where a thread goes on that leaves an exit stub as if it had not entered it.
 #[derive(Clone, Copy, Debug)]
-pub enum Resumption<'a> {
+pub enum ExitResumption<'a> {
     /// At this address.
     At(CodeAddr),
-    /// With these instructions, which stood at the site, and then at the site's end.
+    /// With these instructions, which were at the site, and then at the site's end.
     Displaced(&'a [u8]),
 }
 
@@ -49,10 +49,10 @@ pub struct ExitRequest<'a> {
     pub site: &'a Site,
     /// Why.
     pub role: Role,
-    /// Where its code will stand.
+    /// Where its code will be.
     pub at: CodeAddr,
     /// Where a thread goes on that resumes.
-    pub resumption: Resumption<'a>,
+    pub resumption: ExitResumption<'a>,
 }
 
 /// How the stack differs from that at the site, from an offset of out-of-line code on.
@@ -139,10 +139,10 @@ impl SavedFrame {
 /// The engine writes what [`encode`](Self::encode) returns, and threads execute it, without a
 /// check:
 ///
-/// - the bytes are whole instructions of the engine's architecture, right at [`ExitRequest::at`] and nowhere else; control
+/// - the bytes are whole instructions of the engine's architecture, only at [`ExitRequest::at`]; control
 ///   leaves them only to the runtime, to where [`ExitRequest::resumption`] says, or to where a handler has promised to go on;
 /// - a thread that resumes finds every register, the flags and the stack, the red zone included, as they were at the site,
-///   but for what a handler has changed; the stack differs from that as [`ExitCode::stack`] says and nowhere else;
+///   but for what a handler has changed; the stack differs from that only as [`ExitCode::stack`] says;
 /// - there are no more bytes than [`bound`](Self::bound) announced for the same site, role and resumption;
 /// - what the bytes refer to lives as long as [`ExitCode::keep`];
 /// - [`check_leavable`](Self::check_leavable) accepts a site only if its frame can be left;
@@ -154,8 +154,8 @@ pub unsafe trait Exits: Send + Sync {
     /// An upper bound of the bytes of the exit stub.
     ///
     /// # Errors
-    /// The exit stub cannot be made wherever it stands.
-    fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len>;
+    /// The exit stub cannot be made at any address.
+    fn bound(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Result<Len>;
 
     /// The exit stub.
     ///

@@ -41,7 +41,7 @@ use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::latency::{self, Stage};
 use crate::memory::{CodeMemory, StubSlot};
-use crate::publish::{Level, Moment, Publisher, Rest};
+use crate::publish::{Level, Moment, Publisher, QuiescentState};
 use crate::sequence::{self, Assembled, Sequence};
 use crate::site::Site;
 use crate::verify;
@@ -319,7 +319,7 @@ pub(super) fn retire(set: &mut ChangeSet, states: &mut States, time: Option<Inst
         for retired_code in exit_stubs.chain(stub) {
             states
                 .retired
-                .retire(Until::Reported(Rest::Quiescent), retired_code);
+                .retire(Until::Reported(QuiescentState::Quiescent), retired_code);
         }
     }
 }

@@ -12,10 +12,12 @@ use super::{Engine, live};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind};
 use crate::image::{
-    self, AdoptedCode, Graph, Image, LinkedImage, Lookup, MemoryManager, Object, Passes, SegmentAddrs,
-    SegmentRequest,
+    self, AdoptedCode, Graph, Image, LinkedImage, MemoryManager, Object, Passes, SegmentAddrs,
+    SegmentRequest, SymbolLookup,
 };
-use crate::memory::{self, Arena, Ask, CodeArea, CodeMemory, Placed, Placement, SegmentKind, Strategy};
+use crate::memory::{
+    self, Arena, CodeArea, CodeMemory, PlacedSegments, Placement, SegmentKind, Strategy, StrategyChoice,
+};
 use crate::site::{
     self, CallSpec, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, Unrecorded,
     UnwindBy,
@@ -24,7 +26,7 @@ use crate::stackmap::OwnedMaps;
 use crate::{Error, Result};
 
 /// Code in memory with its stack maps, which no module has been made of yet.
-pub struct Code {
+pub struct LoadedCode {
     image: Image,
     symbols: HashMap<String, CodeAddr>,
     constructors: Vec<CodeAddr>,
@@ -33,10 +35,10 @@ pub struct Code {
     /// In ascending address.
     calls: Vec<CallSpec>,
     may_have_run: bool,
-    placed: Option<Placed>,
+    placed: Option<PlacedSegments>,
 }
 
-impl Code {
+impl LoadedCode {
     /// The address of a symbol that the object defines and does not hide, for other objects to
     /// refer to: they may go there when the module that is made of the code is
     /// [released](Module::release). Empty for adopted code.
@@ -64,7 +66,7 @@ impl Code {
     /// Whether other code was there before, in memory of the engine's.
     #[cfg(test)]
     pub(super) fn is_reused(&self) -> bool {
-        self.placed.as_ref().is_some_and(Placed::is_reused)
+        self.placed.as_ref().is_some_and(PlacedSegments::is_reused)
     }
 
     /// The stack maps, unwind information and functions.
@@ -89,7 +91,7 @@ impl Code {
     }
 }
 
-impl fmt::Debug for Code {
+impl fmt::Debug for LoadedCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Code")
             .field("functions", &self.image.functions.len())
@@ -102,7 +104,7 @@ impl fmt::Debug for Code {
 #[must_use = "nothing is registered before `register`"]
 pub struct Registration<'e> {
     engine: &'e Engine,
-    code: Code,
+    code: LoadedCode,
     entries: Vec<EntrySpec>,
     marks: Vec<Marks>,
     trust_live_outs: bool,
@@ -125,7 +127,7 @@ impl Engine {
     /// # Errors
     /// The object is damaged, for another architecture, or needs what the loader does not know; a symbol has no
     /// address; a target is out of reach; there is no memory.
-    pub fn load(&self, object: &[u8], resolve: impl Fn(&str) -> Option<CodeAddr>) -> Result<Code> {
+    pub fn load(&self, object: &[u8], resolve: impl Fn(&str) -> Option<CodeAddr>) -> Result<LoadedCode> {
         self.load_graph(Graph::new("object", Object::parse(object)?), resolve)
     }
 
@@ -134,7 +136,11 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::load`].
-    pub fn load_graph(&self, graph: Graph<'_>, resolve: impl Fn(&str) -> Option<CodeAddr>) -> Result<Code> {
+    pub fn load_graph(
+        &self,
+        graph: Graph<'_>,
+        resolve: impl Fn(&str) -> Option<CodeAddr>,
+    ) -> Result<LoadedCode> {
         self.load_with(graph, &mut Passes::new(), resolve)
     }
 
@@ -158,7 +164,7 @@ impl Engine {
         graph: Graph<'_>,
         resolve: impl Fn(&str) -> Option<CodeAddr>,
         calls: impl Fn(&str) -> Option<RecordId>,
-    ) -> Result<Code> {
+    ) -> Result<LoadedCode> {
         let mut found = Vec::new();
         let by_stub = RefCell::new(None);
         let mut passes = Passes::new()
@@ -193,7 +199,7 @@ impl Engine {
         graph: Graph<'_>,
         passes: &mut Passes<'_>,
         resolve: impl Fn(&str) -> Option<CodeAddr>,
-    ) -> Result<Code> {
+    ) -> Result<LoadedCode> {
         image::at_once(self.link(graph, passes, &resolve))
     }
 
@@ -202,12 +208,12 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::load_with`], and what the lookup returns.
-    pub async fn link<L: Lookup>(
+    pub async fn link<L: SymbolLookup>(
         &self,
         mut graph: Graph<'_>,
         passes: &mut Passes<'_>,
         lookup: &L,
-    ) -> Result<Code>
+    ) -> Result<LoadedCode>
     where
         Error: From<L::Error>,
     {
@@ -233,7 +239,7 @@ impl Engine {
         let code: Vec<_> = code.map(|segment| segment.range).collect();
         // protection: reused-memory-is-published-to-all-threads
         self.shared.publisher.publish_placed(&code, placed.is_reused())?;
-        Ok(Code {
+        Ok(LoadedCode {
             image: image.image,
             symbols,
             constructors: image.constructors,
@@ -250,7 +256,7 @@ impl Engine {
     /// # Errors
     /// No strategy works for that memory, or the code is for another architecture. [`Error::MemoryAllocates`]: only Toggle
     /// works, or was asked for, and the engine's world [stops threads anywhere](crate::publish::World::stops_anywhere).
-    pub fn adopt(&self, code: AdoptedCode, ask: Ask) -> Result<Code> {
+    pub fn adopt(&self, code: AdoptedCode, ask: StrategyChoice) -> Result<LoadedCode> {
         self.check_here()?;
         // protection: mirrored-code-of-this-process-is-refused
         if self.shared.is_mirrored {
@@ -268,17 +274,17 @@ impl Engine {
     /// # Errors
     /// The code does not lie in the memory, or is for another architecture; [`Error::MemoryAllocates`] as for
     /// [`adopt`](Self::adopt).
-    pub fn adopt_with(&self, code: AdoptedCode, memory: &Arc<dyn CodeMemory>) -> Result<Code> {
+    pub fn adopt_with(&self, code: AdoptedCode, memory: &Arc<dyn CodeMemory>) -> Result<LoadedCode> {
         self.check_here()?;
         let areas = areas(code.image(), memory)?;
         self.adopted(code, areas)
     }
 
-    fn adopted(&self, code: AdoptedCode, areas: Vec<CodeArea>) -> Result<Code> {
+    fn adopted(&self, code: AdoptedCode, areas: Vec<CodeArea>) -> Result<LoadedCode> {
         self.check_arch(code.image().arch)?;
         self.check_memory(&areas)?;
         let may_have_run = code.may_have_run();
-        Ok(Code {
+        Ok(LoadedCode {
             image: code.into_image(),
             symbols: HashMap::new(),
             constructors: Vec::new(),
@@ -313,7 +319,7 @@ impl Engine {
     /// Whatever is wrong with a record, its shape or its bytes; nothing is registered then.
     pub unsafe fn register<S: IntoShape>(
         &self,
-        code: Code,
+        code: LoadedCode,
         shape: impl FnMut(&Candidate<'_>) -> S,
     ) -> Result<Module> {
         // SAFETY: the caller promises the same.
@@ -321,7 +327,7 @@ impl Engine {
     }
 
     /// Starts a registration.
-    pub fn registration(&self, code: Code) -> Registration<'_> {
+    pub fn registration(&self, code: LoadedCode) -> Registration<'_> {
         Registration {
             engine: self,
             code,
@@ -364,7 +370,7 @@ impl Engine {
         let strategy = |area: &CodeArea| area.memory().strategy();
         let allocates = |area: &&CodeArea| strategy(area) == Strategy::Toggle;
         match areas.iter().find(allocates) {
-            // protection: no-toggle-while-threads-stand-anywhere
+            // protection: no-toggle-while-threads-are-stopped-anywhere
             Some(area) if self.shared.stops_anywhere => Err(Error::MemoryAllocates {
                 range: area.range(),
                 strategy: strategy(area).name(),
@@ -398,19 +404,19 @@ fn recorded(resolved: &image::Resolved<'_>, id: CallIds<'_>) -> Vec<CallSpec> {
     calls.into_iter().filter_map(spec).collect()
 }
 
-/// The engine's arena as the memory of a link that may fail by the engine's errors, such as those of
-/// a lookup.
+/// The engine's arena as the memory of a link that may fail by the engine's errors, such as those
+/// of a lookup.
 struct Loading<'a>(&'a Arena);
 
 impl MemoryManager for Loading<'_> {
     type Memory = Placement;
-    type Finalized = Placed;
+    type Finalized = PlacedSegments;
     type Error = Error;
 
     async fn allocate(
         &self,
         segments: &[SegmentRequest; 3],
-        reach: image::Reach,
+        reach: image::ImageReach,
     ) -> Result<(Self::Memory, SegmentAddrs)> {
         Ok(self.0.allocate(segments, reach).await?)
     }
@@ -483,13 +489,13 @@ impl<'e> Registration<'e> {
 
     /// Makes the patchpoints and entry sites of the module live: they are changed while threads
     /// execute them, and no thread is stopped for it. Registering arms them: every one is rewritten
-    /// once as nops around a patchable jump that is a nop, or where LLVM's call stood a jump to
+    /// once as nops around a patchable jump that is a nop, or, where LLVM's call was, a jump to
     /// that call in a stub, so that the code does what it did. [`restore`](Engine::restore) puts
-    /// this form back; the bytes that stood there before do not come back, nor does unregistering
+    /// this form back; the bytes that were there before do not come back, nor does unregistering
     /// write them.
     ///
-    /// A call site is armed, too, if its distance cannot be exchanged by one store: it is led to a
-    /// jump of its own in a stub, which can.
+    /// A call site is armed, too, if its distance cannot be exchanged by one store: it is
+    /// retargeted to a jump of its own in a stub, which can.
     ///
     /// Shadows and marked sites are not armed, and a change of one is refused with
     /// [`site::Error::ShadowNotArmed`].
@@ -500,7 +506,7 @@ impl<'e> Registration<'e> {
     /// then.
     ///
     /// A callee of LLVM's call, and of calls in sequences, finds its return address in a stub. What
-    /// leads backtraces through it is in [`observe`](crate::observe).
+    /// takes backtraces through it is in [`observe`](crate::observe).
     pub fn live(mut self) -> Self {
         self.live = true;
         self

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Builder, Engine, SavedFrame};
+use super::{Engine, EngineBuilder, SavedFrame};
 use crate::addr::CodeAddr;
 use crate::memory::Arena;
 use crate::publish::{Publication, Publisher, World};
@@ -149,7 +149,7 @@ pub(super) struct Mirrored {
     pub(super) built: Option<Box<Built>>,
 }
 
-impl Builder {
+impl EngineBuilder {
     /// Has the engine's code executed in a mirror of its memory, which replaces an
     /// [arena](Self::arena) that was given. If no [world](Self::world) is given, it is that of the
     /// mirror.

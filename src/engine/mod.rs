@@ -21,13 +21,13 @@
 //! Between the fourth and the fifth there is one list: what is to become of each site, and which
 //! bytes are written for that, see `change`.
 //!
-//! Invariants: what the engine believes to stand in a site is compared with what does before it is
-//! overwritten; a site that is invalidated stays so; offsets to which a return address may point
-//! stay instruction boundaries followed by nops only; a stub is given back only when nothing leads
+//! Invariants: what the engine believes a site to hold is compared with what it does hold before
+//! it is overwritten; a site that is invalidated stays so; offsets to which a return address may point
+//! stay instruction boundaries followed by nops only; a stub is freed only when nothing branches
 //! or returns to it.
 //!
-//! Sites of live modules are changed without a stop, see `live`; what they led to is freed when
-//! every attached thread has left it, see `retire`.
+//! Sites of live modules are changed without a stop, see `live`; what they branched to is freed
+//! when every attached thread has left it, see `retire`.
 //!
 //! One lock serializes changes. It is not held while handlers run, so a handler may change sites,
 //! its own too. A thread that waits for the lock must count as stopped for the runtime's [`World`].
@@ -68,11 +68,11 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 
-pub use builder::Builder;
+pub use builder::EngineBuilder;
 pub use commit::Prepared;
-pub use exits::{ExitCode, ExitRequest, Exits, Resumption, Role, SavedFrame, StackAt};
+pub use exits::{ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, StackAt};
 pub use journal::JournalEntry;
-pub use load::{Code, Registration};
+pub use load::{LoadedCode, Registration};
 pub use mirroring::Mirroring;
 pub use observe::{Changed, CodeKind, Event, Observer, Placed, Reclaimed, Refused};
 pub use state::Status;
@@ -83,7 +83,9 @@ use crate::arch::Arch;
 use crate::memory::fork::Birth;
 use crate::memory::fork::gate::Writing;
 use crate::memory::{self, Arena, Counter, SharedCounters, StubPool, StubStats};
-use crate::publish::{Attached, Epochs, GracePeriod, Level, Moment, Publisher, Rest, ThreadHandle, World};
+use crate::publish::{
+    Attached, Epochs, GracePeriod, Level, Moment, Publisher, QuiescentState, ThreadHandle, World,
+};
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
 use crate::{Error, Result};
@@ -166,8 +168,8 @@ pub struct Receipt {
 impl Engine {
     /// Starts to describe an engine.
     #[must_use]
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::default()
     }
 
     /// A name that does not keep the engine.
@@ -249,7 +251,7 @@ impl Engine {
         self.change(iter::once((site.clone(), Request::Restore, IfInvalid::Refuse)))
     }
 
-    /// Makes every patchpoint and shadow of the function lead to the handler of [`Role::Deopt`],
+    /// Makes every patchpoint and shadow of the function go to the handler of [`Role::Deopt`],
     /// for good. A function that is invalidated already stays as it is.
     ///
     /// # Errors
@@ -259,8 +261,8 @@ impl Engine {
         self.transaction().invalidate(function)?.commit()
     }
 
-    /// Makes the function's entry sites lead to `to`: nobody enters its code any more. One that
-    /// leads there already stays as it is. See [`Transaction::redirect`].
+    /// Makes the function's entry sites jump to `to`: nobody enters its code any more. One that
+    /// jumps there already stays as it is. See [`Transaction::redirect`].
     ///
     /// # Safety
     /// As for [`Transaction::redirect`].
@@ -274,7 +276,7 @@ impl Engine {
         unsafe { change.redirect(function, to) }?.commit()
     }
 
-    /// Makes one site lead to the handler of [`Role::Deopt`], for good. One that does already stays
+    /// Makes one site go to the handler of [`Role::Deopt`], for good. One that does already stays
     /// as it is.
     ///
     /// # Errors
@@ -335,7 +337,7 @@ impl Engine {
         self.shared.table.read().modules().cloned().collect()
     }
 
-    /// What stands in a site. One that is not registered with this engine has not been changed by
+    /// What a site holds. One that is not registered with this engine has not been changed by
     /// it. In a fork's child whose parent was changing sites, [`Status::Lost`]: it is not known.
     #[must_use]
     pub fn status(&self, site: &Site) -> Status {
@@ -378,7 +380,7 @@ impl Engine {
         state.map_or(0, |state| state.slots().map(|slot| slot.range().len()).sum())
     }
 
-    /// How many bytes of stubs and exit stubs of the site have been given back since it was
+    /// How many bytes of stubs and exit stubs of the site have been freed since it was
     /// registered. 0 in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn reclaimed_bytes(&self, site: &Site) -> u64 {
@@ -391,7 +393,7 @@ impl Engine {
     }
 
     /// The last changes that were committed, oldest first; how many is said [when it is
-    /// built](Builder::journal). None in a fork's child whose parent was changing sites.
+    /// built](EngineBuilder::journal). None in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
         let Some(mut states) = self.shared.look() else {
@@ -412,13 +414,13 @@ impl Engine {
         ThreadHandle::new(&self.shared.epochs)
     }
 
-    /// Gives back the stubs that nothing leads to any more and that every attached thread has since
+    /// Frees the stubs that nothing branches to any more and that every attached thread has since
     /// left, as [its reports](ThreadHandle) say. Returns how many there were. Nothing waits: a stub
-    /// that was retired since the last call is given back by the next one after the reports, at the
+    /// that was retired since the last call is freed by the next one after the reports, at the
     /// earliest. A call that finds such stubs makes every core serialize, once.
     ///
     /// Only stubs of [live](Registration::live) modules: threads that execute others need not be
-    /// attached. What is [retired](Self::retired) of those, stubs with calls, is given back by
+    /// attached. What is [retired](Self::retired) of those, stubs with calls, is freed by
     /// [`reclaim`](Self::reclaim).
     ///
     /// # Errors
@@ -443,7 +445,7 @@ impl Engine {
         })
     }
 
-    /// The stubs that nothing leads to any more but in which, or in whose callees, threads may
+    /// The stubs that nothing branches to any more but in which, or in whose callees, threads may
     /// still be: what to ask about before [`reclaim`](Self::reclaim). None in a fork's child whose
     /// parent was changing sites.
     #[must_use]
@@ -458,7 +460,7 @@ impl Engine {
             .collect()
     }
 
-    /// Gives back the stubs that nothing leads to any more but into which a callee could have
+    /// Frees the stubs that nothing branches to any more but into which a callee could have
     /// returned. Returns how many there were. Stubs that the proof does not cover are kept, and
     /// stubs in which an exit resumes that it does not cover.
     ///
@@ -487,7 +489,7 @@ impl Engine {
     /// [`Error::ModuleForeign`] for one that is not registered here; [`memory::Error::NoGracePeriod`] for a proof that was found
     /// by asking threads rather than promised.
     pub fn unregister(&self, module: Module, grace_period: &GracePeriod) -> Result<()> {
-        // What was found out about some ranges says nothing of a module, to which its functions still lead.
+        // What was found out about some ranges says nothing of a module, to which its functions still refer.
         // protection: unregister-needs-a-promise
         if let Some(area) = module.areas().first().filter(|_| !grace_period.is_promise()) {
             return Err(Error::Memory(crate::memory::Error::NoGracePeriod {
@@ -542,7 +544,7 @@ impl Shared {
                 match stub.is_referenced() {
                     // By an exit that is retired: it goes with that.
                     true => {
-                        let until = Until::Reported(Rest::Quiescent);
+                        let until = Until::Reported(QuiescentState::Quiescent);
                         states.retired.retire(until, RetiredCode::stub(stub, since));
                     }
                     false => slots.push((stub.owner, stub.slot)),
@@ -555,14 +557,14 @@ impl Shared {
         if self.observers.any() {
             self.observers.tell(&Event::Unregistered { module });
         }
-        // A slot that is refused does not keep the others from being given back.
+        // A slot that is refused does not keep the others from being freed.
         let freed = slots
             .into_iter()
             .map(|(_, slot)| self.stubs.free(slot, grace_period));
         Ok(freed.fold(Ok(()), memory::Result::and)?)
     }
 
-    /// Notes and tells that retired code is about to be given back.
+    /// Notes and tells that retired code is about to be reclaimed.
     fn announce_reclaimed(&self, states: &mut States, retired: &[RetiredCode]) {
         for retired_code in retired {
             states.note_reclaimed(retired_code.owner().site, retired_code.slot());
@@ -593,7 +595,7 @@ impl Shared {
         }
     }
 
-    /// Gives back what was allocated for a change that was not made: nothing has ever led to it.
+    /// Frees what was allocated for a change that was not made: nothing has ever branched to it.
     fn release(&self, exit_stubs: Vec<ExitStub>, stub: Option<Box<Stub>>) {
         let slots = exit_stubs
             .into_iter()

@@ -31,8 +31,8 @@ use crate::memory::{StubPool, StubSlot};
 use crate::site::{Module, Site, SiteKey};
 use crate::{Error, Result};
 
-/// Is told what an engine does: given to [`Builder::observer`](super::Builder::observer). A closure
-/// is one.
+/// Is told what an engine does: given to
+/// [`EngineBuilder::observer`](super::EngineBuilder::observer). A closure is one.
 ///
 /// It is called on the thread that makes the change, with the engine's lock held, so that events
 /// come in the order in which things happen. What it needs of the engine it can ask for later, when

@@ -5,7 +5,7 @@ use core::fmt;
 use super::change::{Side, SiteChange, SiteWrite};
 use super::commit::Prepared;
 use crate::addr::CodeAddr;
-use crate::verify::{self, Line};
+use crate::verify::{self, ListingLine};
 
 impl fmt::Debug for Prepared<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,7 +35,7 @@ impl fmt::Display for Prepared<'_> {
     }
 }
 
-/// One site: a line with its address, ID, reserved length and slack, then what stands there and
+/// One site: a line with its address, ID, reserved length and slack, then what it holds and
 /// what will.
 fn show(f: &mut fmt::Formatter<'_>, change: &SiteChange, write: &SiteWrite) -> fmt::Result {
     let (reserved, used) = (change.site.reserved().get(), change.used.get());
@@ -64,7 +64,7 @@ fn listing(f: &mut fmt::Formatter<'_>, change: &SiteChange, addr: CodeAddr, byte
 }
 
 /// A line of disassembly in columns: address, bytes, text.
-struct Listed<'a>(&'a Line);
+struct Listed<'a>(&'a ListingLine);
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

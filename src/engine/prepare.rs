@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
-use super::exits::{ExitCode, ExitRequest, Resumption, Role};
+use super::exits::{ExitCode, ExitRequest, ExitResumption, Role};
 use super::live::{self, JumpExchange};
 use super::observe::{Boxed, CodeOwner};
 use super::state::{
@@ -402,12 +402,13 @@ impl<'a> Preparation<'a> {
         for target in sequence.outline().targets() {
             match target {
                 Target::Miss => {
-                    environment.miss = Some(
-                        self.exit_stub(ExitStubKind::Miss, Resumption::At(self.state.lasting.range.end()))?,
-                    );
+                    environment.miss = Some(self.exit_stub(
+                        ExitStubKind::Miss,
+                        ExitResumption::At(self.state.lasting.range.end()),
+                    )?);
                 }
                 Target::Deopt if deopt.is_none() => {
-                    let displaced = Resumption::Displaced(&self.state.lasting.displaced);
+                    let displaced = ExitResumption::Displaced(&self.state.lasting.displaced);
                     environment.deopt = Some(self.exit_stub(ExitStubKind::Deopt, displaced)?);
                 }
                 _ => {}
@@ -422,14 +423,14 @@ impl<'a> Preparation<'a> {
         let Some(sequence) = self.installed_sequence() else {
             return self.exit_stub(
                 ExitStubKind::Invalidated,
-                Resumption::Displaced(&self.state.lasting.displaced),
+                ExitResumption::Displaced(&self.state.lasting.displaced),
             );
         };
         let addr = match &self.state.installed.stub {
             Some(stub) => stub.slot.addr(),
             None => self.copy_out_of_line(&sequence)?,
         };
-        let exit_stub = self.exit_stub(ExitStubKind::Invalidated, Resumption::At(addr))?;
+        let exit_stub = self.exit_stub(ExitStubKind::Invalidated, ExitResumption::At(addr))?;
         let stub = self.state.installed.stub.as_ref().or(self.new.stub.as_ref());
         let reference = stub.map(|stub| stub.reference());
         let mut made = self.exit_stubs.iter_mut();
@@ -456,7 +457,7 @@ impl<'a> Preparation<'a> {
     }
 
     /// The exit stub of that kind, made if the site has none yet.
-    fn exit_stub(&mut self, kind: ExitStubKind, resumption: Resumption<'_>) -> Result<CodeAddr> {
+    fn exit_stub(&mut self, kind: ExitStubKind, resumption: ExitResumption<'_>) -> Result<CodeAddr> {
         let made = self
             .exit_stubs
             .iter()

@@ -18,7 +18,7 @@ use std::time::Instant;
 use super::observe::{CodeOwner, Observers};
 use super::state::{ExitStub, Stub};
 use crate::memory::StubSlot;
-use crate::publish::{GracePeriod, Moment, Passed, Rest};
+use crate::publish::{GracePeriod, Moment, Passed, QuiescentState};
 
 /// What is retired, by its pointer: a commit moves no more, and leaves freeing it to whoever frees
 /// the stub.
@@ -40,9 +40,9 @@ enum RetiredStub {
 pub(super) enum Until {
     /// That every attached thread reports this, in an epoch that begins after every core has
     /// serialized.
-    Reported(Rest),
+    Reported(QuiescentState),
     /// The same, with the epoch.
-    Passed(u64, Rest),
+    Passed(u64, QuiescentState),
     /// That a grace period is proven: threads may be in it that report nothing.
     GracePeriod,
 }
@@ -216,15 +216,15 @@ mod tests {
         let epochs = Epochs::default();
         let thread = epochs.attach();
         let mut retire_list = RetireList::default();
-        retire_list.retire(Until::Reported(Rest::Checkpoint), "plain");
-        retire_list.retire(Until::Reported(Rest::Quiescent), "calls");
+        retire_list.retire(Until::Reported(QuiescentState::Checkpoint), "plain");
+        retire_list.retire(Until::Reported(QuiescentState::Quiescent), "calls");
         assert!(retire_list.has_fresh() && retire_list.take_passed(epochs.passed()).is_empty());
         retire_list.stamp(epochs.advance());
         assert!(!retire_list.has_fresh() && retire_list.take_passed(epochs.passed()).is_empty());
-        thread.report(Rest::Checkpoint);
+        thread.report(QuiescentState::Checkpoint);
         assert_eq!(retire_list.take_passed(epochs.passed()), ["plain"]);
         assert!(retire_list.take_passed(epochs.passed()).is_empty());
-        thread.report(Rest::Quiescent);
+        thread.report(QuiescentState::Quiescent);
         assert_eq!(retire_list.take_passed(epochs.passed()), ["calls"]);
     }
 
@@ -234,8 +234,8 @@ mod tests {
         let thread = epochs.attach();
         let mut retire_list = RetireList::default();
         retire_list.stamp(epochs.advance());
-        thread.report(Rest::Quiescent);
-        retire_list.retire(Until::Reported(Rest::Checkpoint), ());
+        thread.report(QuiescentState::Quiescent);
+        retire_list.retire(Until::Reported(QuiescentState::Checkpoint), ());
         retire_list.stamp(epochs.advance());
         assert!(retire_list.take_passed(epochs.passed()).is_empty());
         assert_eq!(retire_list.take_where(|_| true).len(), 1);

@@ -1,4 +1,4 @@
-//! Stubs that the runtime publishes for a site, for sequences of the site to lead to.
+//! Stubs that the runtime publishes for a site, for sequences of the site to branch to.
 
 use super::observe::{CodeKind, CodeOwner};
 use super::prepare::Preparation;

@@ -33,8 +33,8 @@ use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
 use crate::sequence::{self, Assembled, Environment, Holds, Outline, Sequence, Target};
 use crate::site::Site;
-use crate::stackmap::{Constants, Location, Place};
-use crate::verify::{self, Content, Field};
+use crate::stackmap::{Constants, Location, LocationKind};
+use crate::verify::{self, Content, OpenField};
 
 /// How many kinds of sites are told apart; sites of further kinds are assembled for each time.
 const SITES: usize = 4096;
@@ -300,7 +300,7 @@ impl Template {
             return None;
         }
         let mut checked = verify::Template::of(site, &assembled.code, &assembled.declared)?;
-        let source = |field: &Field| {
+        let source = |field: &OpenField| {
             let is_it = |hole: &&sequence::Hole| {
                 (hole.at as usize, hole.len as usize) == (field.at, field.len)
                     && matches!(hole.holds, Holds::Target(_)) == field.branch_end.is_some()
@@ -397,7 +397,7 @@ fn is_fixed(value: u64) -> bool {
 
 /// What a field is filled from that the encoder says holds that; `None` if it does not hold all of
 /// the value, which then has to be encoded.
-fn source(holds: Holds, field: &Field, outline: &Outline, code: &[u8]) -> Option<FilledFrom> {
+fn source(holds: Holds, field: &OpenField, outline: &Outline, code: &[u8]) -> Option<FilledFrom> {
     match holds {
         Holds::Target(number) => Some(FilledFrom::Target(number as usize)),
         Holds::Value(number) => {
@@ -447,12 +447,12 @@ fn words(site: &SiteContext<'_>) -> Vec<u64> {
 }
 
 fn of_location(location: &Location, constants: Constants<'_>) -> [u64; 2] {
-    let (kind, reg, value) = match location.place {
-        Place::Register { reg, bit_offset } => (1, reg.get(), bit_offset as u64),
-        Place::Direct { reg, offset } => (2, reg.get(), offset as u64),
-        Place::Indirect { reg, offset } => (3, reg.get(), offset as u64),
-        Place::Constant { value } => (4, 0, value as u64),
-        Place::ConstantIndex { index } => {
+    let (kind, reg, value) = match location.kind {
+        LocationKind::Register { reg, bit_offset } => (1, reg.get(), bit_offset as u64),
+        LocationKind::Direct { reg, offset } => (2, reg.get(), offset as u64),
+        LocationKind::Indirect { reg, offset } => (3, reg.get(), offset as u64),
+        LocationKind::Constant { value } => (4, 0, value as u64),
+        LocationKind::ConstantIndex { index } => {
             let value = constants.get(index);
             (5, 0, value.expect("the parser has checked the index"))
         }

@@ -12,13 +12,13 @@ use crate::Engine;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::CallShape;
 use crate::deopt::ExitStubs;
-use crate::engine::{Code, Status};
+use crate::engine::{LoadedCode, Status};
 use crate::image::Object;
 use crate::memory::Arena;
 use crate::publish::{GracePeriod, SingleThreaded};
 use crate::sequence::{Sequence, Target, arg, live, result};
 use crate::site::{Candidate, Module, Site};
-use crate::stackmap::Place;
+use crate::stackmap::LocationKind;
 
 /// What one execution may allocate for zero fill.
 const LIMIT: u32 = 1 << 20;
@@ -109,7 +109,7 @@ fn shape(record: &Candidate<'_>, salt: u8) -> Option<CallShape> {
     let locations = record.record().locations();
     let in_register = locations
         .get(0)
-        .is_some_and(|l| matches!(l.place, Place::Register { .. }));
+        .is_some_and(|l| matches!(l.kind, LocationKind::Register { .. }));
     match in_register {
         true => {
             let args = u32::try_from(locations.len()).map_or(0, |count| count - 1);
@@ -146,7 +146,7 @@ fn change(engine: &Engine, choices: &mut Choices<'_>, site: &Site) {
 /// The code, area by area.
 type Contents = Vec<Vec<u8>>;
 
-fn contents(code: &Code) -> Contents {
+fn contents(code: &LoadedCode) -> Contents {
     code.areas().iter().map(read).collect()
 }
 

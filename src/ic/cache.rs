@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// What a cache has become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum State {
+pub enum CacheState {
     /// No entry: every execution misses.
     Uninitialized,
     /// One entry.
@@ -45,11 +45,11 @@ impl Cache {
         &self.0.site
     }
 
-    /// Its state. In a fork's child whose parent was changing the cache, [`State::Dead`]: it is not
-    /// known.
+    /// Its state. In a fork's child whose parent was changing the cache, [`CacheState::Dead`]: it
+    /// is not known.
     #[must_use]
-    pub fn state(&self) -> State {
-        self.0.look().map_or(State::Dead, |inner| inner.state)
+    pub fn state(&self) -> CacheState {
+        self.0.look().map_or(CacheState::Dead, |inner| inner.state)
     }
 
     /// Its entries, in the order in which they are tested, with the hits of each where they are
@@ -86,7 +86,7 @@ pub(super) struct Cell {
 /// What changes together with the site.
 #[derive(Debug)]
 pub(super) struct Inner {
-    state: State,
+    state: CacheState,
     entries: Vec<Installed>,
     /// All counters that the site's code has ever used. Those that no entry uses are used again:
     /// code that still counts there adds a few hits to the wrong entry, but never to freed memory.
@@ -120,8 +120,8 @@ impl Installed {
 }
 
 /// What a cache is about to become.
-pub(super) struct Next {
-    state: State,
+pub(super) struct NextState {
+    state: CacheState,
     entries: Vec<Installed>,
     /// Whether entries are lost because they do not hold any more: what makes a cache back off.
     retracts: bool,
@@ -136,7 +136,7 @@ impl Cell {
             misses: AtomicU64::new(0),
             birth: Birth::here(),
             inner: Mutex::new(Inner {
-                state: State::Uninitialized,
+                state: CacheState::Uninitialized,
                 entries: Vec::new(),
                 counters: Vec::new(),
                 changed_at: 0,
@@ -169,7 +169,7 @@ impl Cell {
     pub(super) fn stats(&self, engine: Option<&Engine>) -> CacheStats {
         let Some(inner) = self.look() else {
             return CacheStats {
-                state: State::Dead,
+                state: CacheState::Dead,
                 entries: 0,
                 hits: None,
                 misses: self.misses.load(Ordering::Relaxed),
@@ -202,7 +202,7 @@ impl Cell {
 
 impl Inner {
     pub(super) fn is_dead(&self) -> bool {
-        self.state == State::Dead
+        self.state == CacheState::Dead
     }
 
     pub(super) fn depends_on(&self, keys: &[Key]) -> bool {
@@ -217,7 +217,7 @@ impl Inner {
         cell: &Cell,
         entry: Entry,
         settings: &Settings,
-    ) -> Result<Option<Next>> {
+    ) -> Result<Option<NextState>> {
         let all_misses = cell.misses.load(Ordering::Relaxed);
         let known = |installed: &Installed| installed.entry.serves_the_same(&entry);
         // protection: one-entry-of-all-who-miss
@@ -251,41 +251,41 @@ impl Inner {
     }
 
     /// What becomes of the cache without the entries that depend on one of the keys.
-    pub(super) fn without(&self, cell: &Cell, keys: &[Key], settings: &Settings) -> Result<Next> {
+    pub(super) fn without(&self, cell: &Cell, keys: &[Key], settings: &Settings) -> Result<NextState> {
         let mut entries = self.entries.clone();
         entries.retain(|installed| !depends(installed, keys));
         let next = self.chain(cell, entries, settings)?;
-        Ok(Next {
+        Ok(NextState {
             retracts: true,
             ..next
         })
     }
 
     /// The cache without entries.
-    pub(super) fn empty() -> Next {
-        Next {
-            state: State::Uninitialized,
+    pub(super) fn empty() -> NextState {
+        NextState {
+            state: CacheState::Uninitialized,
             entries: Vec::new(),
             retracts: false,
             sequence: Sequence::new().jump(Target::Miss),
         }
     }
 
-    fn generic(cell: &Cell, settings: &Settings) -> Next {
+    fn generic(cell: &Cell, settings: &Settings) -> NextState {
         let generic = settings.generic.as_ref().and_then(|path| path(&cell.site));
-        Next {
-            state: State::Megamorphic,
+        NextState {
+            state: CacheState::Megamorphic,
             entries: Vec::new(),
             retracts: false,
             sequence: generic.unwrap_or_else(|| Sequence::new().jump(Target::Miss)),
         }
     }
 
-    fn chain(&self, cell: &Cell, entries: Vec<Installed>, settings: &Settings) -> Result<Next> {
+    fn chain(&self, cell: &Cell, entries: Vec<Installed>, settings: &Settings) -> Result<NextState> {
         let state = match entries.len() {
-            0 => State::Uninitialized,
-            1 => State::Monomorphic,
-            _ => State::Polymorphic,
+            0 => CacheState::Uninitialized,
+            1 => CacheState::Monomorphic,
+            _ => CacheState::Polymorphic,
         };
         let listed = entries.iter().map(|installed| {
             let counter = match (&installed.counter, settings.counting) {
@@ -296,7 +296,7 @@ impl Inner {
             (installed.entry.as_ref(), counter)
         });
         let sequence = lower::chain(&cell.site, listed)?;
-        Ok(Next {
+        Ok(NextState {
             state,
             entries,
             retracts: false,
@@ -341,7 +341,7 @@ impl Inner {
     }
 
     /// The site has become what was planned.
-    pub(super) fn become_next(&mut self, cell: &Cell, next: Next) {
+    pub(super) fn become_next(&mut self, cell: &Cell, next: NextState) {
         let gone = |installed: &&Installed| {
             let mut now = next.entries.iter();
             !now.any(|other| Arc::ptr_eq(&other.entry, &installed.entry))
@@ -355,7 +355,7 @@ impl Inner {
             next.entries.iter().filter(new).count() as u64,
         );
         self.installed += new;
-        if new == 0 && next.state != State::Megamorphic {
+        if new == 0 && next.state != CacheState::Megamorphic {
             self.retracted += gone;
             self.retractions += u64::from(next.retracts && gone > 0);
         }
@@ -363,10 +363,10 @@ impl Inner {
         self.enter(cell, next.state);
     }
 
-    fn enter(&mut self, cell: &Cell, state: State) {
+    fn enter(&mut self, cell: &Cell, state: CacheState) {
         if self.state != state {
             self.transitions += 1;
-            self.megamorphic += u64::from(state == State::Megamorphic);
+            self.megamorphic += u64::from(state == CacheState::Megamorphic);
             self.changed_at = cell.misses.load(Ordering::Relaxed);
             self.state = state;
         }
@@ -398,7 +398,7 @@ impl Inner {
 
     fn die(&mut self, cell: &Cell) {
         self.entries.clear();
-        self.enter(cell, State::Dead);
+        self.enter(cell, CacheState::Dead);
     }
 }
 

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use super::cache::{Cache, Cell, Inner, Next, is_final};
+use super::cache::{Cache, Cell, Inner, NextState, is_final};
 use super::entry::{Entry, Key};
 use super::miss::{Learn, Lookup, Miss};
 use super::policy::{Chain, Policy};
 use super::stats::{CacheStats, Counting, Order, Totals};
 use crate::addr::{CodeAddr, Len, RecordId};
 use crate::deopt::{Answer, ExitStubs, Frame};
-use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Resumption, Role, SavedFrame, WeakEngine};
+use crate::engine::{Engine, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, WeakEngine};
 use crate::memory::fork::gate::Writing;
 use crate::sequence::Sequence;
 use crate::site::{ModuleId, Site};
@@ -38,11 +38,11 @@ pub(super) struct Settings {
 }
 
 /// Describes caches.
-pub struct Builder {
+pub struct CachesBuilder {
     settings: Settings,
 }
 
-impl Builder {
+impl CachesBuilder {
     /// Who decides what a cache becomes; [`Chain`] if nobody is named.
     #[must_use]
     pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
@@ -131,7 +131,7 @@ impl Builder {
     }
 }
 
-impl fmt::Debug for Builder {
+impl fmt::Debug for CachesBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("counting", &self.settings.counting)
@@ -168,8 +168,8 @@ pub struct Retracted {
 impl Caches {
     /// Starts to describe caches.
     #[must_use]
-    pub fn builder() -> Builder {
-        Builder {
+    pub fn builder() -> CachesBuilder {
+        CachesBuilder {
             settings: Settings {
                 policy: Box::new(Chain::default()),
                 counting: Counting::default(),
@@ -410,7 +410,7 @@ impl Shared {
     fn change(
         &self,
         addrs: &BTreeSet<CodeAddr>,
-        plan: impl Fn(&Cell, &Inner) -> Result<Option<Next>>,
+        plan: impl Fn(&Cell, &Inner) -> Result<Option<NextState>>,
     ) -> Result<Retracted> {
         let Some(engine) = self.engine() else {
             return Ok(Retracted::default());
@@ -442,7 +442,7 @@ impl Shared {
         &self,
         engine: &Engine,
         locked: &mut [(&Cell, MutexGuard<'_, Inner>)],
-        plan: &impl Fn(&Cell, &Inner) -> Result<Option<Next>>,
+        plan: &impl Fn(&Cell, &Inner) -> Result<Option<NextState>>,
     ) -> Result<Retracted> {
         let mut planned = Vec::new();
         let mut transaction = engine.transaction();
@@ -487,7 +487,7 @@ unsafe impl Exits for CacheExits {
         self.exit_stubs.handles(role)
     }
 
-    fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len> {
+    fn bound(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Result<Len> {
         self.exit_stubs.bound(site, role, resumption)
     }
 

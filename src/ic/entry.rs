@@ -36,7 +36,7 @@ impl From<u64> for Key {
     }
 }
 
-/// A pointer among the site's values, and how it is made of what stands there.
+/// A pointer among the site's values, and how it is made of what is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pointer {
     pub(super) value: Operand,
@@ -218,13 +218,13 @@ impl Action {
     /// convention; at an `anyregcc` site only code that preserves every register but the result.
     ///
     /// # Safety
-    /// As for [`Sequence::call`]; for as long as a cache has the entry, and until the stubs that it had by then are given back.
+    /// As for [`Sequence::call`]; for as long as a cache has the entry, and until the stubs that it had by then are freed.
     #[must_use]
     pub unsafe fn call(target: CodeAddr, on_return: OnReturn) -> Self {
         Self::call_to(target, on_return)
     }
 
-    /// The same for who has that promise from elsewhere.
+    /// The same for who has that promise from its caller.
     pub(super) fn call_to(target: CodeAddr, on_return: OnReturn) -> Self {
         Self(Act::Call { target, on_return })
     }
@@ -236,7 +236,7 @@ impl Action {
     }
 
     /// Appends operations of the runtime's own. They end by going on behind the last one, and
-    /// neither bind labels nor lead to [`Target::Miss`](crate::sequence::Target::Miss) after
+    /// neither bind labels nor branch to [`Target::Miss`](crate::sequence::Target::Miss) after
     /// something has been written.
     #[must_use]
     pub fn custom(append: impl Fn(Sequence) -> Sequence + Send + Sync + 'static) -> Self {

@@ -13,7 +13,7 @@ pub struct Miss<'m, 'f> {
 }
 
 impl<'f> Miss<'_, 'f> {
-    /// The site, if it has a cache; one whose sequence leads to a miss without a cache learns
+    /// The site, if it has a cache; one whose sequence goes to a miss without a cache learns
     /// nothing.
     #[must_use]
     pub fn site(&self) -> Option<&Site> {
@@ -45,7 +45,7 @@ impl<'f> Miss<'_, 'f> {
     }
 
     /// The frame. It is whole, and can be left, only where the caches have been built
-    /// [so](super::Builder::whole_frames).
+    /// [so](super::CachesBuilder::whole_frames).
     pub fn frame(&mut self) -> &mut Frame<'f> {
         self.frame
     }
@@ -60,7 +60,7 @@ pub enum Learn<'f> {
     /// Nothing.
     Nothing,
     /// Nothing, and the code does not go on behind the site but as this answer says. All but
-    /// resuming needs [whole frames](super::Builder::whole_frames).
+    /// resuming needs [whole frames](super::CachesBuilder::whole_frames).
     Leave(Answer<'f>),
 }
 

@@ -65,8 +65,8 @@ mod stats;
 mod tests;
 
 pub use c_lookup::{CEntry, CMiss};
-pub use cache::{Cache, State};
-pub use caches::{Builder, Caches, Retracted};
+pub use cache::{Cache, CacheState};
+pub use caches::{Caches, CachesBuilder, Retracted};
 pub use entry::{Action, Entry, Guard, Key, Pointer};
 pub use miss::{Learn, Lookup, Miss};
 pub use policy::{Chain, Decision, History, Policy};

@@ -1,13 +1,13 @@
 //! Who decides what a cache becomes.
 
-use super::State;
+use super::CacheState;
 
 /// What a policy knows of a cache when a lookup hands over an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct History {
     /// The state it is in.
-    pub state: State,
+    pub state: CacheState,
     /// How many entries it has.
     pub entries: usize,
     /// Misses since the state last changed, this one included.
@@ -84,14 +84,16 @@ impl Chain {
 impl Policy for Chain {
     fn decide(&self, history: &History) -> Decision {
         match history.state {
-            State::Megamorphic => {
+            CacheState::Megamorphic => {
                 let wait = self.cool_down << history.megamorphic.saturating_sub(1).min(DOUBLINGS);
                 match self.cool_down > 0 && history.misses > wait {
                     true => Decision::Replace,
                     false => Decision::Ignore,
                 }
             }
-            State::Uninitialized if history.misses <= self.patience(history.retractions) => Decision::Ignore,
+            CacheState::Uninitialized if history.misses <= self.patience(history.retractions) => {
+                Decision::Ignore
+            }
             _ if history.entries < self.limit => Decision::Install,
             _ => Decision::GoMegamorphic,
         }

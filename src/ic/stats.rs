@@ -1,6 +1,6 @@
 //! What can be counted.
 
-use super::State;
+use super::CacheState;
 
 /// Whether the entries of a cache count their hits in the code, which makes each hit slower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ pub enum Order {
 #[non_exhaustive]
 pub struct CacheStats {
     /// Its state.
-    pub state: State,
+    pub state: CacheState,
     /// Its entries.
     pub entries: usize,
     /// Hits counted in the code since the cache was made, where they are.
@@ -47,7 +47,7 @@ pub struct CacheStats {
     pub transitions: u64,
     /// Bytes of stubs and exit stubs that the site has now.
     pub stub_bytes: u64,
-    /// Bytes of stubs and exit stubs of the site that have been given back.
+    /// Bytes of stubs and exit stubs of the site that have been freed.
     pub reclaimed: u64,
 }
 
@@ -71,7 +71,7 @@ pub struct Totals {
     pub transitions: u64,
     /// Bytes of stubs and exit stubs that the sites have now.
     pub stub_bytes: u64,
-    /// Bytes of stubs and exit stubs that have been given back: of all sites of the engine, also of
+    /// Bytes of stubs and exit stubs that have been freed: of all sites of the engine, also of
     /// those that have no cache or are gone.
     pub reclaimed: u64,
 }

@@ -34,7 +34,7 @@ pub(super) fn notice(range: CodeRange) {
     let page = page();
     let start = range.start().get() & !(page - 1);
     let len = (range.end().get().next_multiple_of(page) - start) as usize;
-    // SAFETY: a mapping that keeps its size and may not go elsewhere stays what it is.
+    // SAFETY: a mapping that keeps its size and may not move stays what it is.
     unsafe { libc::mremap(start as *mut libc::c_void, len, len, 0) };
 }
 

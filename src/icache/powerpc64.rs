@@ -33,7 +33,7 @@ static MAINTAIN: [u32; 17] = [
 #[unsafe(link_section = ".text.patchpoint")]
 static SERIALIZE: [u32; 3] = [0x7c00_04ac, 0x4c00_012c, 0x4e80_0020];
 
-/// Calls a function whose code that is. With ELFv1 a function pointer leads to a descriptor:
+/// Calls a function whose code that is. With ELFv1 a function pointer points to a descriptor:
 /// address, TOC, environment.
 fn call(code: &'static [u32], a: u64, b: u64) {
     let code = code.as_ptr() as usize;

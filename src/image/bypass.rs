@@ -2,7 +2,7 @@
 //! linker of them.
 //!
 //! Approach: the section's functions are decoded one by one, and direct branches looked at that
-//! lead to the starts in question. Bytes that do not decode are skipped, so something may be
+//! go to the starts in question. Bytes that do not decode are skipped, so something may be
 //! missed; addresses that are taken without a branch are not found. Each byte is decoded once.
 
 use alloc::string::{String, ToString};
@@ -12,12 +12,12 @@ use std::collections::{HashMap, HashSet};
 use super::{Edge, FunctionPlace, Graph, Interposed, Replaced, Section, SectionId};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, instructions};
-use crate::verify::Outline;
+use crate::verify::DecodedFunction;
 
-/// A call or jump that leads to what was replaced, as there is no edge to lead elsewhere.
+/// A call or jump that still goes to what was replaced, as there is no edge to redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bypass {
-    /// The symbol to which it leads, as it was before it was replaced.
+    /// The symbol to which it goes, as it was before it was replaced.
     pub symbol: String,
     /// The file that it is in.
     pub file: String,
@@ -35,7 +35,7 @@ const BASE: u64 = 1 << 40;
 /// What was replaced in a section, by where it starts.
 type Targets<'r> = HashMap<u32, &'r Replaced>;
 
-/// The calls and jumps that still lead to what a harness has replaced ([`Graph::add_harness`]), as
+/// The calls and jumps that still go to what a harness has replaced ([`Graph::add_harness`]), as
 /// nothing tells a linker of them: by section and offset.
 #[must_use]
 pub fn bypasses(graph: &Graph<'_>, done: &Interposed) -> Vec<Bypass> {
@@ -78,7 +78,7 @@ fn look_through(
         };
         let addr = CodeAddr::new(BASE + u64::from(start));
         let known = starts(arch, addr, bytes);
-        for (from, to) in Outline::of(arch, addr, bytes, &known).branches() {
+        for (from, to) in DecodedFunction::of(arch, addr, bytes, &known).branches() {
             let offset = |addr: u64| u32::try_from(addr.wrapping_sub(BASE)).ok();
             let (Some(first), Some(last)) = (offset(from.start), offset(from.end)) else {
                 continue;

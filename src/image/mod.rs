@@ -33,9 +33,9 @@ pub use bypass::{Bypass, bypasses};
 pub use error::AdoptionError;
 pub use patchpoint_link::{
     Allocated, CalledByStub, CodeTable, Definition, Edge, EhFrame, Error, ErrorKind, Fixed, FixedSection,
-    FunctionPlace, FunctionRange, Graph, Group, Image, Interposed, Layout, Linked, LinkedImage, Lookup,
-    MemoryManager, Object, ObjectFormat, Passes, Reach, RecordedCall, Relocation, Replaced, Resolved, Result,
-    Scope, Section, SectionId, SectionRole, Segment, SegmentAddrs, SegmentKind, SegmentRequest, Selection,
-    Strength, Symbol, SymbolId, UnusedTables, at_once, link, relax,
+    FunctionPlace, FunctionRange, Graph, Image, ImageReach, Interposed, Layout, Linked, LinkedImage,
+    MemoryManager, Object, ObjectFormat, Passes, RecordedCall, Relocation, Replaced, Resolved, Result, Scope,
+    Section, SectionGroup, SectionId, SectionRole, Segment, SegmentAddrs, SegmentKind, SegmentRequest,
+    Selection, Strength, Symbol, SymbolId, SymbolLookup, UnusedTables, at_once, link, relax,
 };
 pub use tls::emulated_tls;

@@ -104,7 +104,7 @@ fn adoption_refuses_what_cannot_be() {
     assert_eq!(promise(alias).unwrap().image().code.len(), 2);
 }
 
-/// `caller`, a call and a nop, at 0; `callee` at 8. The call leads to `callee` by its bytes.
+/// `caller`, a call and a nop, at 0; `callee` at 8. The call's bytes have `callee` as their target.
 fn calling(edge: Option<&str>, scope: Scope) -> Graph<'static> {
     let bytes = vec![0xe8, 3, 0, 0, 0, 0x90, 0x90, 0x90, 0xc3, 0x90, 0x90, 0x90];
     let mut graph = Graph::empty(Arch::X86_64);

@@ -85,7 +85,7 @@ impl Copy {
     unsafe fn free(&mut self) {
         #[cfg(test)]
         tests::freed(self.layout.size());
-        // SAFETY: `start` was allocated with this layout by `Control::copy`, and the caller gives it up.
+        // SAFETY: `start` was allocated with this layout by `Control::copy`, and the caller stops using it.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }
@@ -122,7 +122,7 @@ impl Control {
         // SAFETY: the layout's size is not 0.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         if !self.initial.is_null() {
-            // SAFETY: the caller vouches for `size` bytes to read; as many were allocated, elsewhere, for this copy alone.
+            // SAFETY: the caller vouches for `size` bytes to read; as many were allocated for this copy alone.
             unsafe {
                 start.copy_from_nonoverlapping(NonNull::new_unchecked(self.initial.cast_mut()), self.size)
             };

@@ -12,7 +12,7 @@ pub(crate) fn counter(context: &libc::ucontext_t) -> u64 {
     context.uc_mcontext.pc
 }
 
-/// Lets the thread go on elsewhere.
+/// Lets the thread go on at another address.
 pub(crate) fn set_counter(context: &mut libc::ucontext_t, to: u64) {
     context.uc_mcontext.pc = to;
 }

@@ -55,7 +55,7 @@ pub(crate) fn counter(context: &Context) -> u64 {
     context.uc_mcontext.gp_regs[COUNTER]
 }
 
-/// Lets the thread go on elsewhere.
+/// Lets the thread go on at another address.
 pub(crate) fn set_counter(context: &mut Context, to: u64) {
     context.uc_mcontext.gp_regs[COUNTER] = to;
 }

@@ -7,12 +7,12 @@ pub(crate) const STACK_POINTER_AT: isize = 2;
 /// What it raises.
 pub(crate) const TRAP_SIGNALS: &[libc::c_int] = &[libc::SIGTRAP];
 
-/// The program counter, which stands where a register x0 would.
+/// The program counter, which is where a register x0 would be.
 pub(crate) fn counter(context: &libc::ucontext_t) -> u64 {
     context.uc_mcontext.__gregs[0]
 }
 
-/// Lets the thread go on elsewhere.
+/// Lets the thread go on at another address.
 pub(crate) fn set_counter(context: &mut libc::ucontext_t, to: u64) {
     context.uc_mcontext.__gregs[0] = to;
 }

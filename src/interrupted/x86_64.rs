@@ -20,7 +20,7 @@ pub(crate) fn counter(context: &libc::ucontext_t) -> u64 {
     context.uc_mcontext.gregs[COUNTER] as u64
 }
 
-/// Lets the thread go on elsewhere.
+/// Lets the thread go on at another address.
 pub(crate) fn set_counter(context: &mut libc::ucontext_t, to: u64) {
     context.uc_mcontext.gregs[COUNTER] = to as i64;
 }
@@ -60,7 +60,7 @@ pub(crate) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
 mod tests {
     use super::*;
 
-    /// A single step, a watchpoint, and a signal that was sent may come where a trap stands before
+    /// A single step, a watchpoint, and a signal that was sent may come where a trap is before
     /// the counter.
     #[test]
     fn only_a_breakpoint_is_one() {

@@ -15,7 +15,7 @@ use crate::image::AdoptedCode;
 /// Which strategy is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum Ask {
+pub enum StrategyChoice {
     /// The first that works, of ProcMem and Toggle.
     #[default]
     Auto,
@@ -25,7 +25,7 @@ pub enum Ask {
     Toggle,
 }
 
-impl Ask {
+impl StrategyChoice {
     const fn candidates(self) -> &'static [Strategy] {
         match self {
             // protection: auto-falls-back
@@ -96,7 +96,7 @@ impl fmt::Display for Adopted {
 /// # Errors
 ///
 /// The refusal of the last strategy that was tried, mostly [`Error::StrategyUnavailable`].
-pub unsafe fn adopt(range: CodeRange, ask: Ask) -> Result<Adopted> {
+pub unsafe fn adopt(range: CodeRange, ask: StrategyChoice) -> Result<Adopted> {
     let mut verdicts = Vec::new();
     for strategy in ask.candidates().iter().copied() {
         // SAFETY: the caller's promise covers both.
@@ -129,7 +129,7 @@ pub unsafe fn adopt(range: CodeRange, ask: Ask) -> Result<Adopted> {
 ///
 /// As [`adopt`], for the first pages that are refused.
 #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
-pub fn adopt_code(code: &AdoptedCode, ask: Ask) -> Result<Vec<CodeArea>> {
+pub fn adopt_code(code: &AdoptedCode, ask: StrategyChoice) -> Result<Vec<CodeArea>> {
     let mut ranges = code.image().code.clone();
     let runs = PageRun::covering(&mut ranges)?;
     let mut areas = Vec::with_capacity(ranges.len());

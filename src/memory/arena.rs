@@ -57,7 +57,7 @@ pub struct SegmentNeed {
 
 /// A segment with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct PlacedSegment {
     /// What it holds.
     pub kind: SegmentKind,
     /// The addresses at which it is executed or read.
@@ -126,7 +126,7 @@ impl Arena {
         let mut chunks = self.shared.chunks.lock();
         let within = reserve::window(reach);
         for chunk in chunks.iter().filter(|chunk| within.overlaps(chunk.whole)) {
-            if let Some(held) = Held::take(chunk, needs, within)? {
+            if let Some(held) = TakenRoom::take(chunk, needs, within)? {
                 return Ok(Placement { held });
             }
         }
@@ -141,7 +141,7 @@ impl Arena {
             Err(Error::NoAddressSpace { .. }) => new(1)?,
             made => made?,
         });
-        let held = Held::take(&chunk, needs, within)?.ok_or(Error::NoAddressSpace {
+        let held = TakenRoom::take(&chunk, needs, within)?.ok_or(Error::NoAddressSpace {
             len: total.code.saturating_add(total.data),
             within: chunk.whole,
         })?;
@@ -150,7 +150,7 @@ impl Arena {
     }
 
     /// Unmaps the chunks in which nothing is placed. Returns how many bytes of address space were
-    /// given back: none in a fork's child.
+    /// freed: none in a fork's child.
     pub fn trim(&self) -> u64 {
         if !self.shared.birth.is_here() {
             return 0;
@@ -231,19 +231,19 @@ fn unit(kind: SegmentKind) -> u64 {
     }
 }
 
-/// Room taken in a chunk; given back when dropped.
+/// Room taken in a chunk; freed when dropped.
 #[derive(Debug)]
-struct Held {
+struct TakenRoom {
     chunk: Arc<Chunk>,
     // Stubs, of which there are many, have one segment, of code.
-    segments: SmallVec<[Segment; 1]>,
+    segments: SmallVec<[PlacedSegment; 1]>,
     code: SmallVec<[CodeRange; 1]>,
     data: Vec<CodeRange>,
     /// Where some of the code is, there was other code before.
     is_reused: bool,
 }
 
-impl Held {
+impl TakenRoom {
     /// Takes room for all segments within the range, or `None` and nothing when there is too
     /// little.
     fn take(chunk: &Arc<Chunk>, needs: &[SegmentNeed], within: CodeRange) -> Result<Option<Self>> {
@@ -280,7 +280,7 @@ impl Held {
             }
             let range = CodeRange::new(room.start(), need.len);
             let range = range.expect("a segment is no longer than its room");
-            held.segments.push(Segment {
+            held.segments.push(PlacedSegment {
                 kind: need.kind,
                 range,
             });
@@ -293,7 +293,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for TakenRoom {
     fn drop(&mut self) {
         let alias = self.alias();
         for room in self.code.drain(..) {
@@ -342,16 +342,16 @@ pub(super) fn fill_with_traps(alias: &Alias, range: CodeRange) -> Result<()> {
     Ok(())
 }
 
-/// Segments with addresses, being filled. Dropping it gives the room back.
+/// Segments with addresses, being filled. Dropping it frees the room.
 #[derive(Debug)]
 pub struct Placement {
-    held: Held,
+    held: TakenRoom,
 }
 
 impl Placement {
     /// The segments, in the order in which they were asked for.
     #[must_use]
-    pub fn segments(&self) -> &[Segment] {
+    pub fn segments(&self) -> &[PlacedSegment] {
         &self.held.segments
     }
 
@@ -387,9 +387,9 @@ impl Placement {
     ///
     /// # Errors
     ///
-    /// [`Error::SystemCall`] when a protection is refused; the room is given back.
+    /// [`Error::SystemCall`] when a protection is refused; the room is freed.
     #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
-    pub fn finalize(self) -> Result<Placed> {
+    pub fn finalize(self) -> Result<PlacedSegments> {
         for segment in self
             .held
             .segments
@@ -404,26 +404,26 @@ impl Placement {
             }
         }
         let alias = self.held.alias();
-        let code = |segment: &&Segment| segment.kind == SegmentKind::Code && !segment.range.is_empty();
+        let code = |segment: &&PlacedSegment| segment.kind == SegmentKind::Code && !segment.range.is_empty();
         // protection: placed-code-is-maintained
         for segment in self.held.segments.iter().filter(code) {
             alias.maintain(segment.range);
         }
-        Ok(Placed { held: self.held })
+        Ok(PlacedSegments { held: self.held })
     }
 }
 
 /// Segments that are complete. Dropping it unloads them: no thread may execute or hold addresses of
 /// them then.
 #[derive(Debug)]
-pub struct Placed {
-    held: Held,
+pub struct PlacedSegments {
+    held: TakenRoom,
 }
 
-impl Placed {
+impl PlacedSegments {
     /// The segments, in the order in which they were asked for.
     #[must_use]
-    pub fn segments(&self) -> &[Segment] {
+    pub fn segments(&self) -> &[PlacedSegment] {
         &self.held.segments
     }
 

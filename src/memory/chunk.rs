@@ -280,7 +280,7 @@ impl Chunk {
         })
     }
 
-    /// Gives data pages back: inaccessible, and free for the next.
+    /// Frees data pages: inaccessible, and free for the next.
     pub(super) fn free_data(&self, pages: CodeRange) {
         if !self.is_here() {
             // In a fork's child a thread of the parent may have the lock for ever.
@@ -288,7 +288,7 @@ impl Chunk {
         }
         let released = match &self.code.mirror {
             Some(mirror) => mirror.renew(pages).is_ok(),
-            // SAFETY: the pages are in this chunk's reservation and their owner gives them up.
+            // SAFETY: the pages are in this chunk's reservation and their owner frees them.
             None => unsafe { sys::release(pages.start().get(), pages.len()) }.is_ok(),
         };
         if released {

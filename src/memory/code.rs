@@ -130,7 +130,7 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
     /// allocate where they succeed.
     fn make_room(&self, _runs: usize) {}
 
-    /// Gives the runs back their protection. All runs are tried, also after one has failed.
+    /// Restores the runs' protection. All runs are tried, also after one has failed.
     ///
     /// # Errors
     ///

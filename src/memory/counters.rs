@@ -7,7 +7,7 @@
 //!
 //! **Invariant.** The word stays where it is as long as a counter that names it lives: whoever
 //! hands the address to code keeps the counter as long as the code may run. **Cost.** As an atomic
-//! of one's own; a system call or two per page of shared ones. A shared page is given back with the
+//! of one's own; a system call or two per page of shared ones. A shared page is freed with the
 //! last of its counters.
 
 #![allow(unsafe_code)]
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Arena, Placed, Reach, SegmentKind, SegmentNeed};
+use super::{Arena, PlacedSegments, Reach, SegmentKind, SegmentNeed};
 use crate::addr::CodeAddr;
 use crate::memory::Result;
 
@@ -32,7 +32,7 @@ pub(crate) struct Counter(Word);
 #[derive(Clone)]
 enum Word {
     Own(Arc<AtomicU64>),
-    Shared { at: CodeAddr, _keep: Arc<Placed> },
+    Shared { at: CodeAddr, _keep: Arc<PlacedSegments> },
 }
 
 impl Counter {
@@ -77,7 +77,7 @@ impl fmt::Debug for Counter {
 pub(crate) struct SharedCounters(Mutex<Option<Page>>);
 
 struct Page {
-    placed: Arc<Placed>,
+    placed: Arc<PlacedSegments>,
     used: u64,
 }
 

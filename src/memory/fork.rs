@@ -34,7 +34,7 @@ static GENERATION: AtomicU32 = AtomicU32::new(1);
 
 /// What is true of one process only. All zeros in one that was just made by a fork.
 #[derive(Debug)]
-pub(crate) struct Own {
+pub(crate) struct OwnProcess {
     /// The process's number in the line of forks, or 0.
     number: AtomicU32,
     /// See [`gate`].
@@ -48,7 +48,7 @@ pub(crate) struct Own {
 }
 
 /// Where the kernel wipes nothing.
-static UNWIPED: Own = Own {
+static UNWIPED: OwnProcess = OwnProcess {
     number: AtomicU32::new(0),
     gate: AtomicU32::new(0),
     forker: AtomicU64::new(0),
@@ -56,7 +56,7 @@ static UNWIPED: Own = Own {
 
 /// What is this process's own.
 #[inline]
-fn own() -> &'static Own {
+fn own() -> &'static OwnProcess {
     mark().unwrap_or(&UNWIPED)
 }
 
@@ -82,16 +82,16 @@ fn number() -> u32 {
 /// No lock is held while it is made: a child that was forked then would wait for ever. Of two
 /// threads that make one at once, one leaves its page unused.
 #[inline]
-fn mark() -> Option<&'static Own> {
+fn mark() -> Option<&'static OwnProcess> {
     // SAFETY: null, or a mark, which lives as long as the process.
     unsafe { MARK.load(Ordering::Acquire).as_ref() }.or_else(make_mark)
 }
 
-static MARK: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
+static MARK: AtomicPtr<OwnProcess> = AtomicPtr::new(ptr::null_mut());
 
 #[cold]
-fn make_mark() -> Option<&'static Own> {
-    let made = sys::page_wiped_by_fork()?.as_ptr().cast::<Own>();
+fn make_mark() -> Option<&'static OwnProcess> {
+    let made = sys::page_wiped_by_fork()?.as_ptr().cast::<OwnProcess>();
     // SAFETY: the page is mapped, aligned, zero, which is a value of this type, and never unmapped.
     let own = unsafe { &*made };
     own.number.store(1, Ordering::Release);
@@ -105,7 +105,7 @@ fn make_mark() -> Option<&'static Own> {
 /// The process in which something was made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Birth {
-    Marked { mark: &'static Own, generation: u32 },
+    Marked { mark: &'static OwnProcess, generation: u32 },
     Pid(u32),
 }
 

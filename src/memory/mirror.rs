@@ -9,7 +9,7 @@
 //! the engine does not know.
 //!
 //! **Invariants.** A file of code is sealed before it is handed over. Nothing here keeps a
-//! descriptor of it. A range is given up on this side only after the mirror has been told.
+//! descriptor of it. A range is freed on this side only after the mirror has been told.
 
 #![allow(unsafe_code)]
 
@@ -55,7 +55,7 @@ pub unsafe trait Mirror: Send + Sync + fmt::Debug {
     /// As [`map_code`](Self::map_code).
     fn set_writable(&self, pages: CodeRange, writable: bool) -> Result<()>;
 
-    /// Gives up everything that was mapped in a range. Where the mirror is gone, that has happened.
+    /// Unmaps everything that was mapped in a range. Where the mirror is gone, that has happened.
     fn unmap(&self, range: CodeRange);
 }
 
@@ -82,7 +82,7 @@ impl Mirrored {
             // SAFETY: the reservation is the caller's and new, so nothing refers to its pages.
             unsafe { sys::map_view(code.start().get(), code.len(), View::Read, &file) }
                 .map_err(|errno| refused(("mmap of the view that is read", errno)))?;
-            Ok(self.0.map_code(code, file)? && self.share_or_give_up(code, data)?)
+            Ok(self.0.map_code(code, file)? && self.share_or_unmap(code, data)?)
         };
         let mapped: Result<bool> = map();
         if mapped != Ok(true) {
@@ -92,7 +92,7 @@ impl Mirrored {
         mapped.map(|mapped| mapped.then_some(rw))
     }
 
-    fn share_or_give_up(&self, code: CodeRange, data: CodeRange) -> Result<bool> {
+    fn share_or_unmap(&self, code: CodeRange, data: CodeRange) -> Result<bool> {
         let shared = self.share(data);
         if shared != Ok(true) {
             self.0.unmap(code);
@@ -132,7 +132,7 @@ impl Mirrored {
             .map_err(|errno| refused("madvise of shared data", pages, errno))
     }
 
-    /// Tells the mirror that a range is given up.
+    /// Tells the mirror that a range is freed.
     pub(super) fn unmap(&self, range: CodeRange) {
         self.0.unmap(range);
     }

@@ -67,10 +67,10 @@ mod tests;
 mod toggle;
 
 pub use crate::image::SegmentKind;
-pub use adopt::{Adopted, Ask, Verdict, adopt, adopt_code};
+pub use adopt::{Adopted, StrategyChoice, Verdict, adopt, adopt_code};
 pub use alias::Alias;
 pub use area::CodeArea;
-pub use arena::{Arena, Placed, Placement, Reach, Segment, SegmentNeed};
+pub use arena::{Arena, PlacedSegment, PlacedSegments, Placement, Reach, SegmentNeed};
 pub use code::{CodeMemory, LiveMemory, Strategy};
 pub(crate) use counters::{Counter, SharedCounters};
 pub use error::{Error, Result};

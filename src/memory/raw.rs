@@ -90,7 +90,7 @@ pub(super) unsafe fn exchange(at: u64, old: [u8; 8], new: [u8; 8]) -> Result<(),
     // SAFETY: the caller's promise.
     let word = unsafe { word(at) };
     let (old, new) = (u64::from_ne_bytes(old), u64::from_ne_bytes(new));
-    // AcqRel: what the new patchable jump leads to was written before, and must be seen before.
+    // AcqRel: what the new patchable jump branches to was written before, and must be seen before.
     match word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ok(()),
         // protection: exchange-compares

@@ -25,7 +25,7 @@ pub(super) fn window(reach: Reach) -> CodeRange {
             code.start().get().saturating_add(within),
         ),
     };
-    // Nowhere, if all that is in reach is too low.
+    // None, if all that is in reach is too low.
     let len = end.saturating_sub(start);
     CodeRange::new(CodeAddr::new(start), len).expect("the range ends at `end`, or is empty")
 }

@@ -46,7 +46,7 @@ impl Spans {
         Some(taken)
     }
 
-    /// Gives a range back that was taken.
+    /// Frees a range that was taken.
     pub(super) fn give(&mut self, range: CodeRange) {
         if range.is_empty() {
             return;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_joins_its_neighbours() {
+    fn what_is_freed_joins_its_neighbours() {
         let mut spans = Spans::of(range(0x1000, 0x100));
         let a = spans.take(16, 16, ANYWHERE).unwrap();
         let b = spans.take(16, 16, ANYWHERE).unwrap();

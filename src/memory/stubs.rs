@@ -15,7 +15,7 @@ use crate::quiescence::{GracePeriod, Moment};
 
 use super::arena::fill_with_traps;
 use super::spans::Spans;
-use super::{Alias, Arena, CodeMemory, Placed, Reach, SegmentKind, SegmentNeed, reserve};
+use super::{Alias, Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, SegmentNeed, reserve};
 
 /// The alignment of a slot, and the granularity of its length.
 const GRANULE: u64 = 16;
@@ -28,11 +28,11 @@ pub struct StubPool {
     arena: Arena,
     /// How far a stub may be from the code, in bytes.
     within: u64,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     slabs: Vec<Slab>,
     stats: StubStats,
 }
@@ -40,7 +40,7 @@ struct State {
 #[derive(Debug)]
 struct Slab {
     /// Owns the code memory.
-    placed: Placed,
+    placed: PlacedSegments,
     range: CodeRange,
     free: Spans,
 }
@@ -65,7 +65,7 @@ impl StubSlot {
         self.range
     }
 
-    /// Notes that nothing leads there any more, and that this has been published: a grace period
+    /// Notes that nothing branches there any more, and that this has been published: a grace period
     /// that begins later can be about it.
     #[must_use]
     pub fn retire(self) -> Self {
@@ -104,7 +104,7 @@ pub struct StubStats {
     pub reserved: u64,
     /// Bytes in slots now in use.
     pub in_use: u64,
-    /// Bytes ever given back, over the pool's life.
+    /// Bytes ever freed, over the pool's life.
     pub reclaimed: u64,
     /// Slots now in use.
     pub slots: u64,
@@ -118,7 +118,7 @@ impl StubPool {
         Self {
             arena,
             within,
-            state: Mutex::new(State::default()),
+            state: Mutex::new(PoolState::default()),
         }
     }
 
@@ -167,7 +167,7 @@ impl StubPool {
     }
 
     /// Takes a new slab near the code, and the slot from it.
-    fn grow(&self, state: &mut State, need: u64, reach: Reach) -> Result<CodeRange> {
+    fn grow(&self, state: &mut PoolState, need: u64, reach: Reach) -> Result<CodeRange> {
         let len = need.max(SLAB);
         let slab = SegmentNeed {
             kind: SegmentKind::Code,
@@ -200,7 +200,7 @@ impl StubPool {
         slab.map(|slab| slab.placed.memory()).ok_or(foreign(slot.range()))
     }
 
-    /// Writes the code of a slot that nothing leads to yet.
+    /// Writes the code of a slot that nothing branches to yet.
     ///
     /// # Errors
     ///
@@ -233,13 +233,13 @@ impl StubPool {
         Ok(bytes)
     }
 
-    /// Gives back a slot that no thread is in and nothing leads or returns to.
+    /// Frees a slot that no thread is in and nothing branches or returns to.
     pub(crate) fn discard(&self, slot: StubSlot) {
-        // A slot that cannot be given back, in a fork's child, stays taken.
+        // A slot that cannot be freed, in a fork's child, stays taken.
         let _ = self.give(&slot);
     }
 
-    /// Gives a slot back. It is filled with trapping instructions, and may be used again at once.
+    /// Frees a slot. It is filled with trapping instructions, and may be used again at once.
     ///
     /// # Errors
     ///
@@ -270,7 +270,7 @@ impl StubPool {
     }
 
     /// How much memory stubs use. In a fork's child nothing is counted if a thread of the parent
-    /// was taking or giving back a slot.
+    /// was allocating or freeing a slot.
     #[must_use]
     pub fn stats(&self) -> StubStats {
         let state = self.arena.birth().lock(&self.state);
@@ -279,7 +279,7 @@ impl StubPool {
 
     /// The state, unless this is a fork's child: a thread of the parent may have the lock for ever.
     #[inline]
-    fn lock(&self) -> Result<MutexGuard<'_, State>> {
+    fn lock(&self) -> Result<MutexGuard<'_, PoolState>> {
         match self.arena.birth().is_here() {
             true => Ok(self.state.lock()),
             false => Err(Error::EngineForked),

@@ -45,7 +45,7 @@ pub struct Toggle {
     pages: CodeRange,
     /// Flags beside read, write and execute that the pages have and must keep.
     extra: sys::ExtraFlags,
-    /// What `begin` made writable and `end` has not yet taken back, by address.
+    /// What `begin` made writable and `end` has not yet undone, by address.
     open: Mutex<Vec<CodeRange>>,
     birth: Birth,
 }
@@ -55,7 +55,7 @@ impl Toggle {
     /// Registers memory that is mapped read-execute, all with the same flags.
     ///
     /// That it is so is checked where the system shows it (on Linux, in `/proc`), and believed
-    /// elsewhere.
+    /// on other systems.
     ///
     /// Whether the system lets a page go to read-write and come back is tried on a scratch page,
     /// not on the memory, where a thread may be executing.
@@ -198,7 +198,7 @@ fn check_read_execute(pages: CodeRange) -> core::result::Result<(), &'static str
     }
 }
 
-// SAFETY: the range is mapped and readable by the promise at registration. `begin` takes back what it has
+// SAFETY: the range is mapped and readable by the promise at registration. `begin` undoes what it has
 // done when it fails. Writes are allowed only inside runs that are open. The pages go from read-execute to
 // read-write and back, never through a protection with both, and keep their other flags.
 unsafe impl CodeMemory for Toggle {

@@ -1,4 +1,4 @@
-//! The file from which `perf inject --jit` learns what code stood where, and when (Linux,
+//! The file from which `perf inject --jit` learns what code was where, and when (Linux,
 //! tools/perf/Documentation/jitdump-specification.txt): a header, then a record for each piece of
 //! code with its bytes. Numbers have the machine's byte order.
 
@@ -39,12 +39,12 @@ pub struct JitDump(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<DumpState>,
     lost: AtomicU64,
     _marker: Marker,
 }
 
-struct State {
+struct DumpState {
     file: File,
     /// The number of the next piece of code.
     next: u64,
@@ -73,7 +73,7 @@ impl JitDump {
         let marker = Marker::new(&file)?;
         Ok(Self(Arc::new(Inner {
             path,
-            state: Mutex::new(State { file, next: 0 }),
+            state: Mutex::new(DumpState { file, next: 0 }),
             lost: AtomicU64::new(0),
             _marker: marker,
         })))

@@ -2,16 +2,16 @@
 //!
 //! Problem: code that no linker has seen has no name where people look for where the time goes.
 //! Approach: each of these is an [`Observer`](crate::engine::Observer) that is given to the
-//! engine's [builder](crate::engine::Builder::observer), and writes what its reader expects.
+//! engine's [builder](crate::engine::EngineBuilder::observer), and writes what its reader expects.
 //! Nothing is written unless asked for.
 //!
 //! | | reader | reused addresses | code bytes |
 //! |---|---|---|---|
 //! | [`PerfMap`] | whoever reads perf maps; `perf` itself for adopted code in anonymous memory only | the newest name is the last line | no |
 //! | [`JitDump`] | `perf inject --jit` | told apart by time | yes, for `perf annotate` |
-//! | `Gdb` (feature `backtrace`; not on big-endian PowerPC64) | GDB, when it stops | told when they are given back | no: names and frames |
-//! | `Unwinder` (feature `backtrace`) | backtraces within the process | told when they are given back | no: frames |
-//! | `Unwound` (feature `backtrace`) | exceptions and backtraces through graphs linked without an engine | taken back first | no: frames |
+//! | `Gdb` (feature `backtrace`; not on big-endian PowerPC64) | GDB, when it stops | told when they are freed | no: names and frames |
+//! | `Unwinder` (feature `backtrace`) | backtraces within the process | told when they are freed | no: frames |
+//! | `Unwound` (feature `backtrace`) | exceptions and backtraces through graphs linked without an engine | deregistered first | no: frames |
 //! | `Tracing` (feature `tracing`) | subscribers of `tracing` | | no |
 //!
 //! Names: a function has its own; out-of-line code has that of its site, what it is, and the change

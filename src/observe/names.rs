@@ -40,7 +40,7 @@ fn name_of(function: &Function) -> String {
     }
 }
 
-/// Names stand in lines, and end at a zero. A runtime may have given others.
+/// Names are in lines, and end at a zero. A runtime may have given others.
 fn one_line(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_control() { '?' } else { c })

@@ -43,7 +43,7 @@ impl PerfMap {
         Self::at(format!("/tmp/perf-{}.map", std::process::id()))
     }
 
-    /// A map elsewhere.
+    /// A map in another folder.
     ///
     /// # Errors
     /// The file cannot be made; or what is there is not a plain file of this user's alone: a link, say, or a file that another

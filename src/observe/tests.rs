@@ -98,7 +98,7 @@ fn the_perf_map_has_a_line_for_each_piece_of_code() {
     assert_eq!(text.lines().count(), expected.len());
 }
 
-/// Makes such a file, and gives it up.
+/// Makes such a file, and abandons it.
 type Attempt<'a> = Box<dyn Fn() -> std::io::Result<()> + 'a>;
 
 /// Where either file would be.
@@ -112,8 +112,8 @@ fn attempts(folder: &Folder) -> [(PathBuf, Attempt<'_>); 2] {
     ]
 }
 
-/// Whoever guesses the names leads nobody by them: neither into another file, nor to where he can
-/// read and change them, nor to where one waits.
+/// Whoever guesses the names misdirects nobody by them: neither into another file, nor to where he
+/// can read and change them, nor to where one waits.
 #[test]
 fn what_others_have_put_there_is_refused() {
     use std::os::unix::fs::{MetadataExt, chown, symlink};
@@ -290,7 +290,7 @@ fn the_marker_can_be_seen_and_holds_nothing() {
     not(all(target_arch = "powerpc64", target_endian = "big"))
 ))]
 #[test]
-fn gdb_forgets_what_is_given_back() {
+fn gdb_forgets_what_is_freed() {
     let gdb = Gdb::new();
     let (engine, module) = watched(gdb.clone());
     // Two stubs of sequences and an exit stub, whatever was armed, and the module.
@@ -309,7 +309,7 @@ fn gdb_forgets_what_is_given_back() {
 
 #[cfg(feature = "backtrace")]
 #[test]
-fn the_unwinder_forgets_what_is_given_back() {
+fn the_unwinder_forgets_what_is_freed() {
     let unwinder = Unwinder::new();
     let (engine, module) = watched(unwinder.clone());
     let told = format!("{unwinder:?}");
@@ -350,7 +350,7 @@ mod traced {
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber};
 
-    pub(super) type Told = Arc<Mutex<Vec<Fields>>>;
+    pub(super) type ToldEvents = Arc<Mutex<Vec<Fields>>>;
 
     #[derive(Default)]
     pub(super) struct Fields(pub(super) BTreeMap<&'static str, String>);
@@ -361,7 +361,7 @@ mod traced {
         }
     }
 
-    pub(super) struct Listener(pub(super) Told);
+    pub(super) struct Listener(pub(super) ToldEvents);
 
     impl Subscriber for Listener {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -392,7 +392,7 @@ mod traced {
 #[cfg(feature = "tracing")]
 #[test]
 fn tracing_tells_each_event_with_site_generation_and_times() {
-    let told = traced::Told::default();
+    let told = traced::ToldEvents::default();
     // For the whole process, of which no other test traces.
     ::tracing::subscriber::set_global_default(traced::Listener(told.clone())).unwrap();
     let (engine, module) = watched(Tracing);

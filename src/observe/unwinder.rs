@@ -3,7 +3,7 @@
 //! The unwinder is that of libgcc, which C++ and Rust programs on Linux have; it takes `.eh_frame`
 //! sections while the program runs (GCC, libgcc/unwind-dw2-fde.c).
 //!
-//! Invariants: a section stays where it is while it is registered; it is taken back before the
+//! Invariants: a section stays where it is while it is registered; it is deregistered before the
 //! code's address is used again.
 
 #![allow(unsafe_code)]
@@ -129,7 +129,7 @@ impl Section {
         bytes.extend([0; 4]);
         let bytes = bytes.into_boxed_slice();
         let start = bytes.as_ptr().cast();
-        // SAFETY: the section is well formed, ends with a terminator, and stays where it is until it is taken back.
+        // SAFETY: the section is well formed, ends with a terminator, and stays where it is until it is deregistered.
         unsafe { __register_frame(start) };
         Self {
             start,
@@ -170,7 +170,7 @@ impl Section {
 
 impl Drop for Section {
     fn drop(&mut self) {
-        // SAFETY: it was registered, once, and is taken back once.
+        // SAFETY: it was registered, once, and is deregistered once.
         unsafe { __deregister_frame(self.start) };
     }
 }

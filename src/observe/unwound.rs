@@ -4,7 +4,7 @@
 //! Problem: an exception that passes through linked code, or a backtrace, ends the process or ends
 //! there if nobody has told the unwinder of its frames; and one that is still told of memory which
 //! is something else by then reads whatever is there. Approach: a memory manager around another
-//! one: what it finalizes it registers, and what it deallocates it takes back before. So it goes
+//! one: what it finalizes it registers, and what it deallocates it deregisters before. So it goes
 //! with every [`link`](crate::image::link) whose memory it has, whatever passes run.
 //!
 //! Who registers code with an engine has [`Unwinder`](super::Unwinder) for the same.
@@ -16,7 +16,7 @@ use std::vec::Vec;
 
 use super::unwinder::Section;
 use crate::arch::Arch;
-use crate::image::{EhFrame, LinkedImage, MemoryManager, Reach, SegmentAddrs, SegmentRequest};
+use crate::image::{EhFrame, ImageReach, LinkedImage, MemoryManager, SegmentAddrs, SegmentRequest};
 
 /// A memory manager whose code the process's unwinder knows: C++ exceptions pass through it and are
 /// caught in it, and backtraces go on.
@@ -26,7 +26,7 @@ use crate::image::{EhFrame, LinkedImage, MemoryManager, Reach, SegmentAddrs, Seg
 #[derive(Clone, Debug)]
 pub struct Unwound<M>(M);
 
-/// Memory whose unwind information is registered; taken back when this is dropped.
+/// Memory whose unwind information is registered; deregistered when this is dropped.
 pub struct Registered<F> {
     // Dropped before the memory.
     sections: Vec<Section>,
@@ -74,7 +74,7 @@ impl<M: MemoryManager> MemoryManager for Unwound<M> {
     async fn allocate(
         &self,
         segments: &[SegmentRequest; 3],
-        reach: Reach,
+        reach: ImageReach,
     ) -> Result<(Self::Memory, SegmentAddrs), M::Error> {
         self.0.allocate(segments, reach).await
     }
@@ -88,7 +88,7 @@ impl<M: MemoryManager> MemoryManager for Unwound<M> {
             .iter()
             .filter(|frame| ours && describes_code(frame));
         // SAFETY: the caller of `new` has promised that it is there, with the terminator that the layout puts behind it, and stays
-        // until the memory goes, before which it is taken back.
+        // until the memory goes, before which it is deregistered.
         let sections = frames.map(|frame| unsafe { Section::in_memory(frame.addr) });
         Ok(Registered {
             sections: sections.collect(),
@@ -108,7 +108,7 @@ impl<M: MemoryManager> MemoryManager for Unwound<M> {
 }
 
 /// Whether there is an entry of a function. The unwinder of GCC 13 and later ends the process when
-/// a section without one is taken back.
+/// a section without one is deregistered.
 fn describes_code(frame: &EhFrame) -> bool {
     let mut rest = &frame.bytes[..];
     while let Some((length, after)) = rest.split_first_chunk::<4>() {

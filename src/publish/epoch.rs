@@ -1,13 +1,13 @@
-//! Epochs: knowing that every thread has left code that nothing leads to any more.
+//! Epochs: knowing that every thread has left code that nothing branches to any more.
 //!
-//! Problem: a stub is retired when its site's patchable jump leads elsewhere, but threads may still
-//! be in it, or have return addresses there. Approach (quiescent-state-based reclamation): the
-//! engine counts epochs; a thread reports, at places of its choice, the epoch that it sees there.
-//! Once every attached thread has reported an epoch that began after the stub was retired, and
-//! after every core had serialized, none is in it.
+//! Problem: a stub is retired when its site's patchable jump gets another target, but threads may
+//! still be in it, or have return addresses there. Approach (quiescent-state-based reclamation):
+//! the engine counts epochs; a thread reports, at places of its choice, the epoch that it sees
+//! there. Once every attached thread has reported an epoch that began after the stub was retired,
+//! and after every core had serialized, none is in it.
 //!
-//! A thread reports two things, see [`Rest`]. A report is one load and one store, cheap enough for
-//! the back edge of a loop.
+//! A thread reports two things, see [`QuiescentState`]. A report is one load and one store, cheap
+//! enough for the back edge of a loop.
 //!
 //! Invariants: an epoch is only advanced when the patchable jumps exchanged before are published to
 //! every core, so that a thread that sees the new epoch executes the new patchable jumps; a thread
@@ -41,7 +41,7 @@ mod sync {
 
 /// What a thread that is not executing compiled code may still have to do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Rest {
+pub enum QuiescentState {
     /// Its program counter is outside the engine's code, but frames of compiled code may be on its
     /// stack: return addresses point there. Stubs without calls need no more.
     Checkpoint,
@@ -62,11 +62,11 @@ impl Attached {
     /// As long as the value exists, for the engine that it is used with: every thread that executes
     /// code of live modules has a [`ThreadHandle`] of the engine, or executes none before the next
     /// use of the value returns; reports are made by the thread's own control flow, not by a signal
-    /// handler that has interrupted compiled code; whoever reports [`Rest::Quiescent`], goes
-    /// offline with it or drops the handle, has no frame of compiled code on the thread's stack,
-    /// nor in a suspended coroutine that it may resume. A thread that is offline executes none of
-    /// the engine's code; if it went offline with [`Rest::Checkpoint`] it does not return into any
-    /// either.
+    /// handler that has interrupted compiled code; whoever reports [`QuiescentState::Quiescent`],
+    /// goes offline with it or drops the handle, has no frame of compiled code on the thread's
+    /// stack, nor in a suspended coroutine that it may resume. A thread that is offline executes
+    /// none of the engine's code; if it went offline with [`QuiescentState::Checkpoint`] it does
+    /// not return into any either.
     #[must_use]
     pub const unsafe fn promise() -> Self {
         Self { private: () }
@@ -89,7 +89,7 @@ pub(crate) struct Epochs(Arc<Shared>);
 
 struct Shared {
     now: AtomicU64,
-    threads: Mutex<Vec<Arc<Seen>>>,
+    threads: Mutex<Vec<Arc<SeenEpochs>>>,
 }
 
 impl Default for Shared {
@@ -104,7 +104,7 @@ impl Default for Shared {
 /// The last epoch that a thread has reported, of each kind. Aligned so that threads do not share a
 /// cache line.
 #[repr(align(128))]
-struct Seen {
+struct SeenEpochs {
     checkpoint: AtomicU64,
     quiescent: AtomicU64,
 }
@@ -118,10 +118,10 @@ pub(crate) struct Passed {
 
 impl Passed {
     /// Whether every thread has reported this at or after the epoch.
-    pub(crate) fn has(self, epoch: u64, rest: Rest) -> bool {
-        match rest {
-            Rest::Checkpoint => self.checkpoint >= epoch,
-            Rest::Quiescent => self.quiescent >= epoch,
+    pub(crate) fn has(self, epoch: u64, state: QuiescentState) -> bool {
+        match state {
+            QuiescentState::Checkpoint => self.checkpoint >= epoch,
+            QuiescentState::Quiescent => self.quiescent >= epoch,
         }
     }
 }
@@ -136,7 +136,7 @@ impl Epochs {
 
     /// What every attached thread has passed.
     pub(crate) fn passed(&self) -> Passed {
-        let least = |passed: Passed, seen: &Arc<Seen>| Passed {
+        let least = |passed: Passed, seen: &Arc<SeenEpochs>| Passed {
             // protection: epoch-waits-for-every-thread
             checkpoint: passed.checkpoint.min(seen.checkpoint.load(Ordering::Acquire)),
             quiescent: passed.quiescent.min(seen.quiescent.load(Ordering::Acquire)),
@@ -152,7 +152,7 @@ impl Epochs {
     pub(crate) fn attach(&self) -> Participant {
         let seen = self.with_threads(|threads| {
             let now = self.0.now.load(Ordering::Acquire);
-            let seen = Arc::new(Seen {
+            let seen = Arc::new(SeenEpochs {
                 checkpoint: AtomicU64::new(now),
                 quiescent: AtomicU64::new(now),
             });
@@ -168,7 +168,7 @@ impl Epochs {
 
     /// Calls `work` with the threads. No fork comes in between: its child could not attach a
     /// thread, nor let one go.
-    fn with_threads<T>(&self, work: impl FnOnce(&mut Vec<Arc<Seen>>) -> T) -> T {
+    fn with_threads<T>(&self, work: impl FnOnce(&mut Vec<Arc<SeenEpochs>>) -> T) -> T {
         let _writing = Writing::enter();
         let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
         work(&mut threads)
@@ -187,7 +187,7 @@ impl fmt::Debug for Epochs {
 /// The state of one thread.
 pub(crate) struct Participant {
     epochs: Epochs,
-    seen: Arc<Seen>,
+    seen: Arc<SeenEpochs>,
 }
 
 impl Participant {
@@ -196,24 +196,24 @@ impl Participant {
     }
 
     #[inline]
-    pub(crate) fn report(&self, rest: Rest) {
+    pub(crate) fn report(&self, state: QuiescentState) {
         let now = self.now();
         self.seen.checkpoint.store(now, Ordering::Release);
-        // protection: epoch-tells-rests-apart
-        if rest == Rest::Quiescent {
+        // protection: epoch-tells-quiescent-states-apart
+        if state == QuiescentState::Quiescent {
             self.seen.quiescent.store(now, Ordering::Release);
         }
     }
 
-    pub(crate) fn offline(&self, rest: Rest) {
+    pub(crate) fn offline(&self, state: QuiescentState) {
         self.seen.checkpoint.store(OFFLINE, Ordering::Release);
-        if rest == Rest::Quiescent {
+        if state == QuiescentState::Quiescent {
             self.seen.quiescent.store(OFFLINE, Ordering::Release);
         }
     }
 
-    pub(crate) fn online(&self, rest: Rest) {
-        self.report(rest);
+    pub(crate) fn online(&self, state: QuiescentState) {
+        self.report(state);
         fence(Ordering::SeqCst);
     }
 }
@@ -247,26 +247,26 @@ impl ThreadHandle {
         }
     }
 
-    /// Reports [`Rest::Checkpoint`]: the program counter is not in compiled code, which is true of
-    /// whatever compiled code calls. One load and one store.
+    /// Reports [`QuiescentState::Checkpoint`]: the program counter is not in compiled code, which
+    /// is true of whatever compiled code calls. One load and one store.
     #[inline]
     pub fn checkpoint(&self) {
-        self.participant.report(Rest::Checkpoint);
+        self.participant.report(QuiescentState::Checkpoint);
     }
 
-    /// Reports [`Rest::Quiescent`]: no frame of compiled code is on this thread's stack.
+    /// Reports [`QuiescentState::Quiescent`]: no frame of compiled code is on this thread's stack.
     #[inline]
     pub fn quiescent(&self) {
-        self.participant.report(Rest::Quiescent);
+        self.participant.report(QuiescentState::Quiescent);
     }
 
     /// Before blocking: as long as the guard lives the thread executes no compiled code and reports
-    /// nothing, and nobody waits for it. With [`Rest::Checkpoint`] frames of compiled code may be
-    /// on its stack.
+    /// nothing, and nobody waits for it. With [`QuiescentState::Checkpoint`] frames of compiled
+    /// code may be on its stack.
     #[must_use = "the thread is online again when the guard is dropped"]
-    pub fn offline(&mut self, rest: Rest) -> Offline<'_> {
-        self.participant.offline(rest);
-        Offline { handle: self, rest }
+    pub fn offline(&mut self, state: QuiescentState) -> Offline<'_> {
+        self.participant.offline(state);
+        Offline { handle: self, state }
     }
 }
 
@@ -280,13 +280,13 @@ impl fmt::Debug for ThreadHandle {
 #[derive(Debug)]
 pub struct Offline<'h> {
     handle: &'h mut ThreadHandle,
-    rest: Rest,
+    state: QuiescentState,
 }
 
 impl Drop for Offline<'_> {
     fn drop(&mut self) {
         // protection: offline-ends
-        self.handle.participant.online(self.rest);
+        self.handle.participant.online(self.state);
         // What this core has fetched may be older than what the others have published meanwhile.
         // protection: serialize-when-online-again
         serialize();
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn nobody_attached_means_everything_has_passed() {
         let epochs = Epochs::default();
-        assert!(epochs.passed().has(epochs.advance(), Rest::Quiescent));
+        assert!(epochs.passed().has(epochs.advance(), QuiescentState::Quiescent));
     }
 
     #[test]
@@ -308,14 +308,14 @@ mod tests {
         let epochs = Epochs::default();
         let (one, two) = (epochs.attach(), epochs.attach());
         let epoch = epochs.advance();
-        assert!(!epochs.passed().has(epoch, Rest::Checkpoint));
-        one.report(Rest::Checkpoint);
-        assert!(!epochs.passed().has(epoch, Rest::Checkpoint));
-        two.report(Rest::Quiescent);
-        assert!(epochs.passed().has(epoch, Rest::Checkpoint));
-        assert!(!epochs.passed().has(epoch, Rest::Quiescent));
+        assert!(!epochs.passed().has(epoch, QuiescentState::Checkpoint));
+        one.report(QuiescentState::Checkpoint);
+        assert!(!epochs.passed().has(epoch, QuiescentState::Checkpoint));
+        two.report(QuiescentState::Quiescent);
+        assert!(epochs.passed().has(epoch, QuiescentState::Checkpoint));
+        assert!(!epochs.passed().has(epoch, QuiescentState::Quiescent));
         drop(one);
-        assert!(epochs.passed().has(epoch, Rest::Quiescent));
+        assert!(epochs.passed().has(epoch, QuiescentState::Quiescent));
     }
 
     /// What was published before, or meanwhile, was not published to this thread.
@@ -326,7 +326,7 @@ mod tests {
         let before = count();
         let mut handle = ThreadHandle::new(&epochs);
         let attached = count();
-        drop(handle.offline(Rest::Quiescent));
+        drop(handle.offline(QuiescentState::Quiescent));
         assert!(before < attached && attached < count());
     }
 
@@ -335,14 +335,14 @@ mod tests {
         let epochs = Epochs::default();
         let mut handle = ThreadHandle::new(&epochs);
         let epoch = epochs.advance();
-        let offline = handle.offline(Rest::Checkpoint);
-        assert!(epochs.passed().has(epoch, Rest::Checkpoint));
-        assert!(!epochs.passed().has(epoch, Rest::Quiescent));
+        let offline = handle.offline(QuiescentState::Checkpoint);
+        assert!(epochs.passed().has(epoch, QuiescentState::Checkpoint));
+        assert!(!epochs.passed().has(epoch, QuiescentState::Quiescent));
         let later = epochs.advance();
         drop(offline);
-        assert!(epochs.passed().has(later, Rest::Checkpoint));
-        assert!(!epochs.passed().has(epochs.advance(), Rest::Checkpoint));
-        let _offline = handle.offline(Rest::Quiescent);
-        assert!(epochs.passed().has(u64::MAX, Rest::Quiescent));
+        assert!(epochs.passed().has(later, QuiescentState::Checkpoint));
+        assert!(!epochs.passed().has(epochs.advance(), QuiescentState::Checkpoint));
+        let _offline = handle.offline(QuiescentState::Quiescent);
+        assert!(epochs.passed().has(u64::MAX, QuiescentState::Quiescent));
     }
 }

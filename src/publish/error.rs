@@ -41,7 +41,7 @@ pub enum Error {
     #[error(
         "thread {thread} is on a stack that it was not attached with (stack pointer {sp}): its return addresses cannot be seen, wait until it is back"
     )]
-    ThreadElsewhere { thread: i32, sp: CodeAddr },
+    ThreadOnOtherStack { thread: i32, sp: CodeAddr },
     /// A thread is where nothing may be while it is changed.
     #[error(
         "thread {thread} {} {at}, within {range}: wait until it has left",
@@ -67,7 +67,7 @@ impl Error {
             Self::SignalTaken { .. } => ErrorKind::Refused,
             Self::WorldNotStopped { .. }
             | Self::ThreadSilent { .. }
-            | Self::ThreadElsewhere { .. }
+            | Self::ThreadOnOtherStack { .. }
             | Self::ThreadInside { .. } => ErrorKind::Busy,
             Self::ThreadUnknown { .. } | Self::ThreadNotAsked { .. } => ErrorKind::System,
         }

@@ -38,7 +38,7 @@ pub use crate::quiescence::{GracePeriod, Stopped};
 pub(crate) use clock::CoarseTime;
 #[cfg(all(test, loom))]
 pub(crate) use epoch::Participant;
-pub use epoch::{Attached, Offline, Rest, ThreadHandle};
+pub use epoch::{Attached, Offline, QuiescentState, ThreadHandle};
 pub(crate) use epoch::{Epochs, Passed};
 pub use error::{Error, Result};
 pub use publication::Publication;

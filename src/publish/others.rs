@@ -11,7 +11,7 @@ const MEMBARRIER: &str = "membarrier(PRIVATE_EXPEDITED_SYNC_CORE)";
 
 /// The way that works.
 #[derive(Clone, Debug)]
-pub(super) enum Others {
+pub(super) enum OtherCores {
     /// By `membarrier`.
     SyncCore(SyncCore),
     /// By a signal to each, as `membarrier` answered so.
@@ -31,7 +31,7 @@ pub(super) enum Others {
     },
 }
 
-impl Others {
+impl OtherCores {
     /// Tries one after the other.
     pub(super) fn find() -> Self {
         match SyncCore::register() {
@@ -73,7 +73,7 @@ impl Others {
     }
 }
 
-impl fmt::Display for Others {
+impl fmt::Display for OtherCores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SyncCore(_) => write!(f, "other threads serialize by {MEMBARRIER}"),

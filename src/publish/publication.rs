@@ -32,17 +32,17 @@ pub unsafe trait Publication: Send + Sync + fmt::Debug {
     /// be published need not be.
     fn has_ended(&self) -> bool;
 
-    /// Where the trap at that address leads.
+    /// Where the trap at that address goes.
     fn trap(&self, at: CodeAddr) -> Option<CodeAddr>;
 
-    /// Notes that the trap at that address leads to an exit stub, or is none any more.
+    /// Notes that the trap at that address goes to an exit stub, or is none any more.
     ///
     /// # Errors
     /// As [`check`](Self::check).
     fn set_trap(&self, at: CodeAddr, stub: Option<CodeAddr>) -> Result<()>;
 
     /// Maintains the instruction caches for code that no thread has executed, and that none will
-    /// before a later publication of what leads to it.
+    /// before a later publication of what branches to it.
     ///
     /// # Errors
     /// As [`check`](Self::check).

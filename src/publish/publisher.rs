@@ -10,7 +10,7 @@ use crate::error::Errno;
 use crate::latency::{self, Stage};
 use crate::publish::{Error, Result};
 
-use super::others::Others;
+use super::others::OtherCores;
 use super::publication::Publication;
 use super::{Resumption, serialize};
 use crate::icache;
@@ -28,14 +28,14 @@ pub enum Level {
 /// How code is published. [`Display`](fmt::Display) says what was chosen, and why.
 #[derive(Clone, Debug)]
 pub struct Publisher {
-    way: Way,
+    way: Route,
 }
 
 /// Where code is published.
 #[derive(Clone, Debug)]
-enum Way {
+enum Route {
     /// In this process.
-    Here(Others),
+    Here(OtherCores),
     /// Where it is executed, by who knows the threads there.
     By(Arc<dyn Publication>),
 }
@@ -56,14 +56,14 @@ impl Publisher {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            way: Way::Here(Others::find()),
+            way: Route::Here(OtherCores::find()),
         }
     }
 
     /// Publishes where the code is executed.
     pub(crate) fn by(publication: Arc<dyn Publication>) -> Self {
         Self {
-            way: Way::By(publication),
+            way: Route::By(publication),
         }
     }
 
@@ -76,8 +76,10 @@ impl Publisher {
     pub fn check(&self, level: Level) -> Result<()> {
         match (level, &self.way) {
             // protection: no-barrier-is-a-refusal
-            (Level::Immediate, Way::Here(Others::Refused { call, errno })) => Err(no_barrier(call, *errno)),
-            (_, Way::By(publication)) => publication.check(level),
+            (Level::Immediate, Route::Here(OtherCores::Refused { call, errno })) => {
+                Err(no_barrier(call, *errno))
+            }
+            (_, Route::By(publication)) => publication.check(level),
             _ => Ok(()),
         }
     }
@@ -92,7 +94,7 @@ impl Publisher {
     }
 
     /// Maintains the instruction cache for code that no thread has executed and that none will
-    /// before a later publication of what leads to it: the first half of
+    /// before a later publication of what branches to it: the first half of
     /// [`publish`](Self::publish).
     ///
     /// # Errors
@@ -100,8 +102,8 @@ impl Publisher {
     /// Those of a [`Publication`].
     pub(crate) fn maintain(&self, ranges: &[CodeRange]) -> Result<()> {
         match &self.way {
-            Way::Here(_) => ranges.iter().for_each(|range| icache::maintain(*range)),
-            Way::By(publication) => publication.maintain(ranges)?,
+            Route::Here(_) => ranges.iter().for_each(|range| icache::maintain(*range)),
+            Route::By(publication) => publication.maintain(ranges)?,
         }
         Ok(())
     }
@@ -144,8 +146,8 @@ impl Publisher {
     #[inline]
     pub(crate) fn publish(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
         let others = match &self.way {
-            Way::Here(others) => others,
-            Way::By(publication) => return publication.publish(ranges, level),
+            Route::Here(others) => others,
+            Route::By(publication) => return publication.publish(ranges, level),
         };
         let stage = latency::enter(Stage::Flush);
         for range in ranges {
@@ -177,16 +179,16 @@ impl Publisher {
             false => Level::Eventual,
         };
         match &self.way {
-            Way::Here(_) => self.publish(&[], level),
-            Way::By(publication) => publication.publish(ranges, level),
+            Route::Here(_) => self.publish(&[], level),
+            Route::By(publication) => publication.publish(ranges, level),
         }
     }
 
     /// Who publishes the code, and notes its traps, where that is not this process.
     pub(crate) fn publication(&self) -> Option<&dyn Publication> {
         match &self.way {
-            Way::Here(_) => None,
-            Way::By(publication) => Some(&**publication),
+            Route::Here(_) => None,
+            Route::By(publication) => Some(&**publication),
         }
     }
 
@@ -200,7 +202,7 @@ impl Publisher {
     pub(crate) fn publish_again(&self, ranges: &[CodeRange], level: Level) -> Result<()> {
         let published = self.publish(ranges, level);
         match &self.way {
-            Way::By(publication) if publication.has_ended() => Ok(()),
+            Route::By(publication) if publication.has_ended() => Ok(()),
             _ => published,
         }
     }
@@ -209,15 +211,15 @@ impl Publisher {
 impl fmt::Display for Publisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.way {
-            Way::Here(others) => fmt::Display::fmt(others, f),
-            Way::By(_) => f.write_str("the code is executed in a mirror, and published there"),
+            Route::Here(others) => fmt::Display::fmt(others, f),
+            Route::By(_) => f.write_str("the code is executed in a mirror, and published there"),
         }
     }
 }
 
 /// Apart, so that the rest is compiled into a commit, which needs this for an invalidation only.
 #[inline(never)]
-fn serialize_others(others: &Others) -> Result<()> {
+fn serialize_others(others: &OtherCores) -> Result<()> {
     let serialized = others.serialize();
     serialized.map_err(|(call, errno)| no_barrier(call, errno))
 }
@@ -260,12 +262,12 @@ mod tests {
 
     #[test]
     fn a_refused_barrier_is_found_before_writing() {
-        let refused = Others::Refused {
+        let refused = OtherCores::Refused {
             call: "membarrier",
             errno: Errno(libc::ENOSYS),
         };
         let publisher = Publisher {
-            way: Way::Here(refused),
+            way: Route::Here(refused),
         };
         assert_eq!(publisher.check(Level::Eventual), Ok(()));
         let refused = publisher.check(Level::Immediate);

@@ -3,10 +3,10 @@
 //! **Problem.** A stop that looks through a thread's registers and stack sees words, not return
 //! addresses. A word that a routine of memory copies has left, or that is a register which some
 //! exit stub has captured, may be an address in a site to which nobody returns; taken for a return
-//! address, it refuses a patch for as long as it stands there.
+//! address, it refuses a patch for as long as it is there.
 //!
 //! **Approach.** What changes is handed over with the offsets at which a thread can arrive that is
-//! elsewhere: the return offsets of what stands there. A program counter counts everywhere.
+//! elsewhere: the return offsets of what is there. A program counter counts everywhere.
 //!
 //! **Invariant.** Return offsets are held as offsets, so that no return offset's address is a word
 //! of the stack of whoever looks.

@@ -10,7 +10,7 @@ use super::code::FunctionCode;
 use super::entry::EntrySpec;
 use super::functions::FunctionView;
 use super::marked::{self, Marks};
-use super::module::{Entry, Module, ModuleParts};
+use super::module::{Module, ModuleParts, SiteEntry};
 use super::scalable::ScalableVectors;
 use crate::addr::{CodeAddr, FnOffset, Len};
 use crate::arch::registers::register_name;
@@ -18,7 +18,7 @@ use crate::arch::{Arch, CallShape, Convention, SiteKind};
 use crate::error::SiteName;
 use crate::image::{self, CodeTable};
 use crate::site::{Error, Result};
-use crate::stackmap::{self, Constants, Place as ValuePlace, Record, RecordRef, StackSize};
+use crate::stackmap::{self, Constants, LocationKind, Record, RecordRef, StackSize};
 use crate::verify::{self, Original};
 
 /// The sites of a module that no stack map records, as the runtime declares them.
@@ -54,7 +54,7 @@ pub(super) fn register_or<S: IntoShape>(
     mut shape: impl FnMut(&Candidate<'_>) -> S,
     refused: &mut impl FnMut(Refusal) -> Result<()>,
 ) -> Result<Module> {
-    let mut found = Found::default();
+    let mut found = FoundSites::default();
     let mut seen = vec![false; parts.functions.len()];
     let code = FunctionCode::new(&parts);
     for (map, stack_map) in parts.maps.maps() {
@@ -128,29 +128,29 @@ fn twice(parts: &ModuleParts, function: u32) -> Error {
 
 /// The sites found so far.
 #[derive(Default)]
-pub(super) struct Found {
-    sites: Vec<Entry>,
+pub(super) struct FoundSites {
+    sites: Vec<SiteEntry>,
     /// The bytes of one site after the other.
     originals: Vec<u8>,
     shapes: Vec<CallShape>,
     numbers: HashMap<CallShape, u16>,
     last_shape: Option<(CallShape, u16)>,
     /// Where patchpoints' bytes are that were audited: LLVM's call and nops, which mean the same
-    /// wherever they stand.
+    /// wherever they are.
     patchpoints: HashMap<Vec<u8>, u32>,
     last_patchpoint: Option<(u32, u32)>,
 }
 
-impl Found {
+impl FoundSites {
     /// Adds a site that holds these bytes: the reserved ones, and the rest of the last instruction.
-    pub(super) fn push(&mut self, site: Entry, shape: CallShape, bytes: &[u8]) -> Result<()> {
+    pub(super) fn push(&mut self, site: SiteEntry, shape: CallShape, bytes: &[u8]) -> Result<()> {
         let patchpoint = shape.kind() == SiteKind::Patchpoint;
         let original = match self.audited(bytes).filter(|_| patchpoint) {
             Some(original) => original,
             None => self.keep(bytes, patchpoint)?,
         };
         let shape = self.number(shape)?;
-        self.sites.push(Entry {
+        self.sites.push(SiteEntry {
             shape,
             original,
             ..site
@@ -214,12 +214,12 @@ impl Found {
         parts: &ModuleParts,
         code: &FunctionCode<'_>,
         refused: &mut impl FnMut(Refusal) -> Result<()>,
-    ) -> Result<(Vec<CallShape>, Vec<Entry>)> {
+    ) -> Result<(Vec<CallShape>, Vec<SiteEntry>)> {
         self.sites.sort_by_key(|site| site.addr);
         self.refuse_scalable_vectors(parts, code, refused)?;
         self.refuse_branches_into(parts, refused)?;
         let shapes = &self.shapes;
-        let mut last: Option<Entry> = None;
+        let mut last: Option<SiteEntry> = None;
         let mut failed = Ok(());
         self.sites.retain(|next| {
             let Some(site) = last.replace(*next) else {
@@ -300,8 +300,8 @@ impl Found {
         parts: &ModuleParts,
         refused: &mut impl FnMut(Refusal) -> Result<()>,
     ) -> Result<()> {
-        let shape = |site: &Entry| shape_of(&self.shapes, site);
-        let range = |site: &Entry| {
+        let shape = |site: &SiteEntry| shape_of(&self.shapes, site);
+        let range = |site: &SiteEntry| {
             let reserved = shape(site).reserved().get();
             site.addr.get()..site.addr.get().saturating_add(reserved.into())
         };
@@ -339,17 +339,17 @@ impl Found {
     }
 }
 
-fn shape_of<'s>(shapes: &'s [CallShape], site: &Entry) -> &'s CallShape {
+fn shape_of<'s>(shapes: &'s [CallShape], site: &SiteEntry) -> &'s CallShape {
     let shape = shapes.get(usize::from(site.shape));
     shape.expect("a site was found with its shape")
 }
 
-fn function_of<'p>(parts: &'p ModuleParts, site: &Entry) -> FunctionView<'p> {
+fn function_of<'p>(parts: &'p ModuleParts, site: &SiteEntry) -> FunctionView<'p> {
     let function = parts.functions.get(site.function);
     function.expect("a site was found in one of the module's functions")
 }
 
-fn entry_name(parts: &ModuleParts, site: &Entry) -> Box<SiteName> {
+fn entry_name(parts: &ModuleParts, site: &SiteEntry) -> Box<SiteName> {
     let FunctionView {
         name, addr: start, ..
     } = function_of(parts, site);
@@ -435,7 +435,7 @@ fn audit_function<S: IntoShape>(
     mut records: Vec<(RecordRef, Record<'_>)>,
     constants: Constants<'_>,
     shape: &mut impl FnMut(&Candidate<'_>) -> S,
-    found: &mut Found,
+    found: &mut FoundSites,
     refused: &mut impl FnMut(Refusal) -> Result<()>,
 ) -> Result<()> {
     let Some(function) = &parts.functions.get(index) else {
@@ -461,7 +461,7 @@ fn audit_function<S: IntoShape>(
             Ok(Some((addr, shape, bytes))) => {
                 let overhang = u8::try_from(bytes.len() - shape.reserved().as_usize());
                 let overhang = overhang.expect("no instruction is that long");
-                let site = Entry::new(record.id(), addr, Some(*reference), index, overhang);
+                let site = SiteEntry::new(record.id(), addr, Some(*reference), index, overhang);
                 found.push(site, shape, bytes)?;
             }
             Ok(None) => {}
@@ -524,7 +524,7 @@ fn audit_record<'a>(
     shape: CallShape,
     function: &FunctionView<'_>,
     next: Option<FnOffset>,
-    found: &Found,
+    found: &FoundSites,
 ) -> Result<&'a [u8]> {
     audit_extent(candidate, shape, function, next)?;
     audit_shape(candidate, shape)?;
@@ -644,17 +644,17 @@ fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
         });
     }
     match locations.get(0) {
-        Some(result) if shape.has_result() && !matches!(result.place, ValuePlace::Register { .. }) => {
+        Some(result) if shape.has_result() && !matches!(result.kind, LocationKind::Register { .. }) => {
             Err(Error::ResultNotRegister {
                 site: candidate.name(),
-                found: result.place,
+                found: result.kind,
             })
         }
         _ => Ok(()),
     }
 }
 
-/// The bytes are what may stand there. Returns them with the rest of the last instruction: LLVM
+/// The bytes are what may be there. Returns them with the rest of the last instruction: LLVM
 /// promises a shadow its length, not that an instruction ends with it.
 fn audit_bytes<'a>(candidate: &Candidate<'a>, shape: CallShape) -> Result<&'a [u8]> {
     let (site, reserved) = (|| candidate.name(), shape.reserved());
@@ -699,7 +699,7 @@ fn audit_entry(
     parts: &ModuleParts,
     code: &FunctionCode<'_>,
     spec: &EntrySpec,
-    found: &mut Found,
+    found: &mut FoundSites,
 ) -> Result<()> {
     let index = parts.functions.named(&spec.function);
     let Some((index, function)) = index.and_then(|i| Some((i, parts.functions.get(i)?))) else {
@@ -736,7 +736,7 @@ fn audit_entry(
         spec.check_start(parts.arch, &function, &code.of(&function)?, name)?;
     }
     match verify::original(parts.arch, addr, &bytes) {
-        Ok(Original::Nops) => found.push(Entry::new(spec.id, addr, None, index, 0), spec.shape, &bytes),
+        Ok(Original::Nops) => found.push(SiteEntry::new(spec.id, addr, None, index, 0), spec.shape, &bytes),
         // protection: entries-are-nops
         _ => Err(Error::EntryNotNops {
             site: name(),

@@ -8,8 +8,8 @@
 //! function reaches another one's sites, too, where a compiler has split a function in two.
 //! Invariant: the bytes of the sites that remain are entered at the first one, by any branch that
 //! names its target. Cost: linear in the size of the code and in the number of sites. Nothing is
-//! decoded on x86-64 unless a branch into a site may stand there. Patchpoints are passed over: what
-//! stands in them has been audited, and is LLVM's call and nops. In code that consists of little
+//! decoded on x86-64 unless a branch into a site may be there. Patchpoints are passed over: what
+//! is in them has been audited, and is LLVM's call and nops. In code that consists of little
 //! else this is most of the bytes.
 
 use std::ops::Range;
@@ -19,7 +19,7 @@ use super::functions::FunctionView;
 use super::module::ModuleParts;
 use crate::addr::CodeAddr;
 use crate::memory::CodeArea;
-use crate::verify::{Branch, branches_to};
+use crate::verify::{DirectBranch, branches_to};
 
 /// A site, as far as branches into it go.
 #[derive(Clone)]
@@ -31,7 +31,10 @@ pub(super) struct SiteBytes {
 
 /// The branches of the module's functions into these sites, by target. The sites ascend by their
 /// starts.
-pub(super) fn into_sites(parts: &ModuleParts, sites: impl Iterator<Item = SiteBytes> + Clone) -> Vec<Branch> {
+pub(super) fn into_sites(
+    parts: &ModuleParts,
+    sites: impl Iterator<Item = SiteBytes> + Clone,
+) -> Vec<DirectBranch> {
     let mut found = Vec::new();
     let behind = Behind::the_first_bytes(sites.clone().map(|site| site.range));
     if behind.is_nothing() {
@@ -67,9 +70,9 @@ pub(super) fn into_sites(parts: &ModuleParts, sites: impl Iterator<Item = SiteBy
     found
 }
 
-/// The first of these branches, which are sorted by target, that leads into a site behind its first
+/// The first of these branches, which are sorted by target, that goes into a site behind its first
 /// byte.
-pub(super) fn first_into(branches: &[Branch], site: &Range<u64>) -> Option<Branch> {
+pub(super) fn first_into(branches: &[DirectBranch], site: &Range<u64>) -> Option<DirectBranch> {
     let after = branches.partition_point(|branch| branch.to.get() <= site.start);
     let branch = branches.get(after)?;
     // protection: sites-hold-no-branch-target
@@ -249,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_first_branch_into_a_site_is_found() {
-        let branch = |from, to| Branch {
+        let branch = |from, to| DirectBranch {
             from: CodeAddr::new(from),
             to: CodeAddr::new(to),
         };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::audit::Found;
-use super::module::{Entry, ModuleParts};
+use super::audit::FoundSites;
+use super::module::{ModuleParts, SiteEntry};
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind, calls};
 use crate::error::SiteName;
@@ -60,8 +60,8 @@ fn leaves(arch: Arch, area: &CodeArea, addr: CodeAddr, bytes: &[u8]) -> bool {
     read && next == restore && calls::links(arch, bytes)
 }
 
-/// A call becomes a site if it is in a function, and leads somewhere.
-pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut Found) -> Result<()> {
+/// A call becomes a site if it is in a function, and has a target.
+pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut FoundSites) -> Result<()> {
     let RecordedCall { callee, addr, len } = &spec.call;
     let index = parts.functions.containing(*addr);
     let outside = || Error::CallOutsideFunctions {
@@ -102,7 +102,7 @@ pub(super) fn audit(parts: &ModuleParts, spec: &CallSpec, found: &mut Found) -> 
         return Err(fixed("its bytes are no call"));
     }
     found.push(
-        Entry::new(spec.id, *addr, None, index, 0),
+        SiteEntry::new(spec.id, *addr, None, index, 0),
         CallShape::call(len.get()),
         &bytes,
     )
@@ -199,8 +199,8 @@ mod tests {
     fn what_cannot_be_a_call_site_is_refused() {
         let outside = module(Arch::X86_64, &CALL, &[(64, 5)]).unwrap_err();
         assert!(matches!(outside, Error::CallOutsideFunctions { .. }), "{outside}");
-        let elsewhere = [0xe8, 0x20, 0, 0, 0];
-        let overlap = module(Arch::X86_64, &elsewhere, &[(0, 5), (3, 5)]).unwrap_err();
+        let overlapping = [0xe8, 0x20, 0, 0, 0];
+        let overlap = module(Arch::X86_64, &overlapping, &[(0, 5), (3, 5)]).unwrap_err();
         assert!(matches!(overlap, Error::SitesOverlap { .. }), "{overlap}");
         // auipc t0 and jalr t0, of a millicode routine.
         let millicode = [0x97, 0x02, 0, 0, 0xe7, 0x82, 0x02, 0x10];

@@ -81,7 +81,7 @@ impl<'a> Candidate<'a> {
     /// needs to then.
     ///
     /// ```no_run
-    /// # fn register(engine: &patchpoint::Engine, code: patchpoint::engine::Code) -> patchpoint::Result<()> {
+    /// # fn register(engine: &patchpoint::Engine, code: patchpoint::engine::LoadedCode) -> patchpoint::Result<()> {
     /// use patchpoint::CallShape;
     ///
     /// let shape = |record: &patchpoint::site::Candidate<'_>| {
@@ -102,7 +102,7 @@ impl<'a> Candidate<'a> {
 
     /// Whether the record seems to be one of a statepoint: it begins as those do, and a call ends
     /// where its offset points, or the nops of a statepoint that reserves bytes. Such a record is
-    /// no site: its offset is where the call returns to, and what stands there belongs to the
+    /// no site: its offset is where the call returns to, and what is there belongs to the
     /// function.
     #[must_use]
     pub fn is_statepoint(&self) -> bool {
@@ -134,7 +134,7 @@ impl<'a> Candidate<'a> {
             return ambiguous("the record is one of a statepoint, whose offset is where a call returns to");
         }
         if end.get() == 0 {
-            return ambiguous("neither LLVM's call nor a nop stands there");
+            return ambiguous("neither LLVM's call nor a nop is there");
         }
         if end.as_usize() == seen.len() {
             return ambiguous("the nops reach to the next record, to the function's end, or too far");
@@ -196,7 +196,7 @@ fn ends_with_call(arch: Arch, addr: CodeAddr, before: &[u8], len: usize) -> bool
 }
 
 /// The longest call of a register, of memory or of a symbol, in bytes: of memory on x86-64, with
-/// all prefixes; elsewhere two instructions of four.
+/// all prefixes; on the others two instructions of four.
 const LONGEST_CALL: usize = 9;
 
 /// The most bytes that are looked at for a reserved length.

@@ -2,9 +2,9 @@
 //!
 //! Problem: functions may overlap, by aliases, by entries in the middle of others or because a
 //! damaged object says so, and an audit that reads and decodes each from its start to its end takes
-//! the square of what is there. Approach: functions that overlap are one [`Run`], whose bytes are
-//! read and decoded once for all of them. A function that no other overlaps is read when it is
-//! looked at, and not kept.
+//! the square of what is there. Approach: functions that overlap are one [`OverlapRun`], whose
+//! bytes are read and decoded once for all of them. A function that no other overlaps is read when
+//! it is looked at, and not kept.
 //!
 //! Cost: linear in the functions and in the bytes that one of them has.
 
@@ -18,17 +18,17 @@ use super::module::ModuleParts;
 use crate::addr::CodeAddr;
 use crate::memory::CodeArea;
 use crate::site::{Error, Result};
-use crate::verify::Outline;
+use crate::verify::DecodedFunction;
 
 /// Reads the code of functions.
 pub(super) struct FunctionCode<'a> {
     parts: &'a ModuleParts,
     /// In ascending address; each has several functions.
-    runs: Vec<Run>,
+    runs: Vec<OverlapRun>,
 }
 
 /// Functions that overlap.
-struct Run {
+struct OverlapRun {
     start: u64,
     end: u64,
     bytes: OnceCell<Vec<u8>>,
@@ -39,12 +39,12 @@ pub(super) type DecodedRuns = HashMap<u64, Rc<Decoded>>;
 
 /// The instructions of a function, or of all functions of a run.
 pub(super) struct Decoded {
-    outline: Outline,
+    outline: DecodedFunction,
 }
 
 impl<'a> FunctionCode<'a> {
     pub(super) fn new(parts: &'a ModuleParts) -> Self {
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<OverlapRun> = Vec::new();
         let mut last: Option<(u64, u64)> = None;
         for index in 0..parts.functions.len() as u32 {
             let function = parts.functions.get(index);
@@ -60,7 +60,7 @@ impl<'a> FunctionCode<'a> {
                     let run = (run_start, end.max(run_end));
                     match runs.last_mut().filter(|last| last.start == run_start) {
                         Some(known) => known.end = run.1,
-                        None => runs.push(Run {
+                        None => runs.push(OverlapRun {
                             start: run.0,
                             end: run.1,
                             bytes: OnceCell::new(),
@@ -75,7 +75,7 @@ impl<'a> FunctionCode<'a> {
     }
 
     /// The run that a function is one of.
-    fn run(&self, function: &FunctionView<'_>) -> Option<&Run> {
+    fn run(&self, function: &FunctionView<'_>) -> Option<&OverlapRun> {
         let start = function.addr.get();
         let after = self.runs.partition_point(|run| run.start <= start);
         // protection: functions-that-overlap-are-read-once
@@ -142,7 +142,7 @@ impl<'a> FunctionCode<'a> {
     /// Decodes from each start, none of which is before `addr`, to the next: where a function
     /// starts an instruction does, whatever the bytes before it decode as.
     fn decode(&self, addr: CodeAddr, code: &[u8], starts: &[CodeAddr], known: &[CodeAddr]) -> Decoded {
-        let mut outline = Outline::default();
+        let mut outline = DecodedFunction::default();
         let mut starts = starts.iter().peekable();
         while let Some(start) = starts.next() {
             let offset = |start: &CodeAddr| (start.get() - addr.get()) as usize;
@@ -157,7 +157,7 @@ impl<'a> FunctionCode<'a> {
         Decoded { outline }
     }
 
-    fn bytes<'r>(&self, run: &'r Run, function: &FunctionView<'_>) -> Result<&'r [u8]> {
+    fn bytes<'r>(&self, run: &'r OverlapRun, function: &FunctionView<'_>) -> Result<&'r [u8]> {
         if let Some(bytes) = run.bytes.get() {
             return Ok(bytes);
         }

@@ -4,7 +4,7 @@
 //! return for the function, and jump to another function in its place. All that is true at a
 //! function's entry, and a few instructions later it is not. Approach: what runs between the
 //! function's first byte and the site must change nothing, and nothing of the function's own may
-//! lead there; else the site is refused, unless the runtime promises what the bytes do not show.
+//! go there; else the site is refused, unless the runtime promises what the bytes do not show.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ use crate::arch::instructions::Prologue;
 use crate::arch::{Arch, CallShape};
 use crate::error::SiteName;
 use crate::site::{Error, Result};
-use crate::verify::{self, Original, Outline};
+use crate::verify::{self, DecodedFunction, Original};
 
 /// Declares reserved bytes at the start of a function, such as the nops that LLVM emits for
 /// `"patchable-function-entry"="N"` (`llvm/docs/LangRef`, function attributes).
@@ -60,7 +60,7 @@ impl EntrySpec {
     ///
     /// In front of them may be one landing pad (`endbr64`, `bti`, `lpad`) or the instructions by
     /// which a function of PowerPC ELFv2 finds its TOC pointer, and nops. Behind anything else, and
-    /// where a branch of the function leads to them, the registration is refused with
+    /// where a branch of the function goes to them, the registration is refused with
     /// [`Error::EntryNotAtStart`].
     #[must_use]
     pub fn at(mut self, offset: FnOffset) -> Self {
@@ -122,11 +122,11 @@ impl EntrySpec {
                 .map(CodeAddr::get),
             Prologue::None | Prologue::LandingPad => None,
         };
-        let outline = Outline::of(arch, function.addr, code, &[]);
+        let outline = DecodedFunction::of(arch, function.addr, code, &[]);
         let mut branches = outline.branches();
         match branches.find(|(_, to)| is_inside(*to) && Some(*to) != local) {
             // protection: entries-are-not-branched-to
-            Some((from, _)) => Err(refused(CodeAddr::new(from.start), "leads there")),
+            Some((from, _)) => Err(refused(CodeAddr::new(from.start), "branches there")),
             None => Ok(()),
         }
     }
@@ -237,7 +237,7 @@ mod tests {
         );
         // With descriptors there is no such thing, in either order of bytes.
         assert_eq!(refused(Arch::PowerPc64, &big, 8), Some((0, "runs before it")));
-        // Half of it, and what looks like it elsewhere.
+        // Half of it, and what looks like it in another place.
         assert_eq!(refused(Arch::PowerPc64Le, &power, 4), Some((0, "runs before it")));
         assert_eq!(refused(Arch::PowerPc64, &power, 8).map(|found| found.0), Some(0));
     }
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(refused(Arch::X86_64, &long, 4), None);
         assert_eq!(refused(Arch::X86_64, &long, 2), Some((0, "runs before it")));
         assert_eq!(refused(Arch::X86_64, &pushed, 2), Some((0, "runs before it")));
-        // mflr r0; nop; nop: the return address is elsewhere soon.
+        // mflr r0; nop; nop: the return address is in another place soon.
         let saved: Vec<u8> = [0x7c08_02a6_u32, 0x6000_0000, 0x6000_0000]
             .iter()
             .flat_map(|word| word.to_le_bytes())
@@ -270,17 +270,17 @@ mod tests {
     }
 
     #[test]
-    fn where_the_function_leads_itself_an_entry_is_none() {
+    fn what_the_function_branches_to_itself_is_no_entry() {
         // Nops, of which the last are in a loop: dec edi; jne -N; ret
         let looping = |back: u8| [&[0x90; 8][..], &[0xff, 0xcf, 0x75, back, 0xc3]].concat();
         // To offset 4: where the site begins, and in front of it.
         assert_eq!(
             refused(Arch::X86_64, &looping(0xf8), 4),
-            Some((10, "leads there"))
+            Some((10, "branches there"))
         );
         assert_eq!(
             refused(Arch::X86_64, &looping(0xf8), 6),
-            Some((10, "leads there"))
+            Some((10, "branches there"))
         );
         // Behind the site, or to the function's start, where it calls itself again.
         assert_eq!(refused(Arch::X86_64, &looping(0xfc), 4), None);

@@ -107,8 +107,8 @@ pub enum Error {
         "the call of {callee} at {at} is in no function: give the code that has it a symbol of type function"
     )]
     CallOutsideFunctions { callee: String, at: CodeAddr },
-    /// A call that is to be a site cannot be led elsewhere.
-    #[error("{site} cannot be led elsewhere: {why}")]
+    /// A call that is to be a site cannot be retargeted.
+    #[error("{site} cannot be retargeted: {why}")]
     CallFixed { site: Box<SiteName>, why: &'static str },
     /// The record has fewer locations than the shape says.
     #[error(
@@ -119,19 +119,19 @@ pub enum Error {
     #[error(
         "{site} should have its result in a register, its first location is {found}: does it have a result?"
     )]
-    ResultNotRegister { site: Box<SiteName>, found: stackmap::Place },
+    ResultNotRegister { site: Box<SiteName>, found: stackmap::LocationKind },
     /// The reserved bytes do not decode, or an instruction straddles their end.
     #[error(
-        "{site} reserves {}, and no whole instructions stand there ({why}): is the reserved length right?", bytes(.reserved))]
+        "{site} reserves {}, and no whole instructions are there ({why}): is the reserved length right?", bytes(.reserved))]
     SiteUndecodable { site: Box<SiteName>, reserved: Len, why: String },
     /// The reserved bytes of a patchpoint hold something that LLVM does not put there.
-    #[error("{site} reserves {}, and not just LLVM's call and nops stand there: is the reserved length right?", bytes(.reserved))]
+    #[error("{site} reserves {}, and not just LLVM's call and nops are there: is the reserved length right?", bytes(.reserved))]
     NotLlvmPatchpoint { site: Box<SiteName>, reserved: Len },
     /// The bytes of an entry site are not all nops.
     #[error(
-        "{site} reserves {}, and not just nops stand there: reserve them with \"patchable-function-entry\"", bytes(.reserved))]
+        "{site} reserves {}, and not just nops are there: reserve them with \"patchable-function-entry\"", bytes(.reserved))]
     EntryNotNops { site: Box<SiteName>, reserved: Len },
-    /// Other code runs before an entry site, or leads there: the registers are not as a call has
+    /// Other code runs before an entry site, or branches there: the registers are not as a call has
     /// left them.
     #[error(
         "entry {site} is not at its function's entry: the instruction at {at} {why}; leave out `EntrySpec::at`, or promise what holds there by `EntrySpec::promised_at`"

@@ -14,7 +14,7 @@ use crate::site::{Error, Result};
 
 /// Functions in ascending address. One takes 16 bytes and its name.
 pub(crate) struct Functions {
-    all: Box<[Kept]>,
+    all: Box<[KeptFunction]>,
     /// One name after the other.
     names: Box<str>,
     /// What pointers to them hold; empty where that is their addresses.
@@ -32,15 +32,15 @@ struct Sorted {
 }
 
 /// A tree of the greatest ends of functions, over their numbers: each node is the greater of its
-/// two children, which stand at twice its index and behind that; the leaves are the last half.
+/// two children, which are at twice its index and behind that; the leaves are the last half.
 #[derive(Default)]
 struct LatestEnds(Box<[u64]>);
 
 impl LatestEnds {
     /// None are needed where a function never ends before one that starts before it: the last one
     /// that starts before an address contains it then, if any does.
-    fn of(functions: &[Kept]) -> Self {
-        let ends = || functions.iter().map(Kept::end);
+    fn of(functions: &[KeptFunction]) -> Self {
+        let ends = || functions.iter().map(KeptFunction::end);
         if ends().is_sorted() {
             return Self::default();
         }
@@ -87,13 +87,13 @@ impl LatestEnds {
     }
 }
 
-struct Kept {
+struct KeptFunction {
     addr: CodeAddr,
     len: Len,
     name_end: u32,
 }
 
-impl Kept {
+impl KeptFunction {
     fn end(&self) -> u64 {
         self.addr.get().saturating_add(self.len.get().into())
     }
@@ -125,13 +125,13 @@ impl Functions {
         let mut names = String::with_capacity(size);
         let keep = |function: &FunctionRange| {
             names.push_str(&function.name);
-            Kept {
+            KeptFunction {
                 addr: function.addr,
                 len: function.len,
                 name_end: names.len() as u32,
             }
         };
-        let all: Box<[Kept]> = functions.iter().map(keep).collect();
+        let all: Box<[KeptFunction]> = functions.iter().map(keep).collect();
         let is_plain = |function: &FunctionRange| function.pointer == function.addr;
         let pointers = match functions.iter().all(is_plain) {
             true => Box::default(),

@@ -1,7 +1,7 @@
 //! From a number to places: the table behind each lookup of a [`SiteTable`](super::SiteTable).
 //!
 //! Problem: what is looked for is one number of a million, and a lookup does little but wait for
-//! memory. Approach: one array of entries with their numbers, in which those of a number stand from
+//! memory. Approach: one array of entries with their numbers, in which those of a number are from
 //! its home on, a place that a hash chooses, up to the next vacant entry. Homes are the beginnings
 //! of cache lines, so that mostly one line is waited for. Invariant: between the home of an entry
 //! and the entry itself none is vacant, so that those of a line which are vacant are its last.
@@ -15,12 +15,12 @@ use std::hash::BuildHasher;
 
 /// Where something is: a module, by the place that it has in the table, and a site of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SitePlace {
     pub(super) module: u32,
     pub(super) index: u32,
 }
 
-impl Place {
+impl SitePlace {
     /// No module has this number.
     const VACANT: Self = Self {
         module: u32::MAX,
@@ -33,15 +33,15 @@ impl Place {
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct IndexEntry {
     number: u64,
-    place: Place,
+    place: SitePlace,
 }
 
-impl Entry {
+impl IndexEntry {
     const VACANT: Self = Self {
         number: 0,
-        place: Place::VACANT,
+        place: SitePlace::VACANT,
     };
 
     fn is_vacant(&self) -> bool {
@@ -52,21 +52,21 @@ impl Entry {
 /// How many entries a line has.
 const LINE: usize = 4;
 
-/// Entries that stand in one cache line.
+/// Entries that share a cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line {
+struct IndexLine {
     numbers: [u64; LINE],
-    places: [Place; LINE],
+    places: [SitePlace; LINE],
 }
 
-impl Line {
+impl IndexLine {
     const VACANT: Self = Self {
         numbers: [0; LINE],
-        places: [Place::VACANT; LINE],
+        places: [SitePlace::VACANT; LINE],
     };
 
-    /// The entries with a number: a bit for each. A processor guesses badly where a number stands,
+    /// The entries with a number: a bit for each. A processor guesses badly where a number is,
     /// so none is asked for before all have been looked at. Vacant ones have a number, too.
     #[inline]
     fn with(&self, number: u64) -> u32 {
@@ -83,7 +83,7 @@ impl Line {
 
 /// Places by their numbers. A number may have several, but each makes a lookup of it longer.
 pub(super) struct Index {
-    lines: Box<[Line]>,
+    lines: Box<[IndexLine]>,
     used: usize,
     secret: [u64; 2],
 }
@@ -111,7 +111,7 @@ impl Index {
     fn home(&self, number: u64) -> usize {
         let [mask, factor] = self.secret;
         // Numbers at equal distances still are so after the first time, by some factors in a few crowds.
-        // protection: numbers-stand-in-no-crowds
+        // protection: numbers-form-no-clusters
         let hash = folded_product(folded_product(number ^ mask, factor), 0x9e37_79b9_7f4a_7c15);
         // Less than the number of lines.
         ((u128::from(hash) * self.lines.len() as u128) >> 64) as usize
@@ -119,13 +119,13 @@ impl Index {
 
     /// The places of a number.
     #[inline]
-    pub(super) fn all(&self, number: u64) -> impl Iterator<Item = Place> {
+    pub(super) fn all(&self, number: u64) -> impl Iterator<Item = SitePlace> {
         self.positions(number).map(|(_, place)| place)
     }
 
     /// The same, each with the position of its entry.
     #[inline]
-    fn positions(&self, number: u64) -> impl Iterator<Item = (usize, Place)> {
+    fn positions(&self, number: u64) -> impl Iterator<Item = (usize, SitePlace)> {
         let mut at = self.home(number);
         let look = move |at: usize| self.lines.get(at).map(|line| (line, line.with(number)));
         let mut seen = look(at);
@@ -152,12 +152,12 @@ impl Index {
 
     /// The first place of a number.
     #[inline]
-    pub(super) fn get(&self, number: u64) -> Option<Place> {
+    pub(super) fn get(&self, number: u64) -> Option<SitePlace> {
         self.all(number).next()
     }
 
     /// The first place of a number, to be changed.
-    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Place> {
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut SitePlace> {
         let (at, _) = self.positions(number).next()?;
         self.lines.get_mut(at / LINE)?.places.get_mut(at % LINE)
     }
@@ -167,15 +167,15 @@ impl Index {
         self.lines.len() * LINE
     }
 
-    fn entry(&self, at: usize) -> Option<Entry> {
+    fn entry(&self, at: usize) -> Option<IndexEntry> {
         let (line, slot) = (self.lines.get(at / LINE)?, at % LINE);
-        Some(Entry {
+        Some(IndexEntry {
             number: *line.numbers.get(slot)?,
             place: *line.places.get(slot)?,
         })
     }
 
-    fn set(&mut self, at: usize, entry: Entry) {
+    fn set(&mut self, at: usize, entry: IndexEntry) {
         let line = self.lines.get_mut(at / LINE);
         let slot = line.and_then(|line| {
             let place = line.places.get_mut(at % LINE)?;
@@ -212,7 +212,7 @@ impl Index {
 
     /// Moves all entries into that many or a few more, which they do not fill.
     fn resize(&mut self, capacity: usize) {
-        let lines = vec![Line::VACANT; (capacity + 1).div_ceil(LINE)];
+        let lines = vec![IndexLine::VACANT; (capacity + 1).div_ceil(LINE)];
         let old = Self {
             lines: std::mem::replace(&mut self.lines, lines.into()),
             ..*self
@@ -223,7 +223,7 @@ impl Index {
         }
     }
 
-    fn put(&mut self, entry: Entry) {
+    fn put(&mut self, entry: IndexEntry) {
         let from = self.home(entry.number) * LINE;
         let mut all = (from..from + self.capacity()).map(|at| self.wrapped(at));
         // There is one: it is never full.
@@ -232,14 +232,14 @@ impl Index {
     }
 
     /// Adds a place.
-    pub(super) fn insert(&mut self, number: u64, place: Place) {
+    pub(super) fn insert(&mut self, number: u64, place: SitePlace) {
         self.reserve(1);
-        self.put(Entry { number, place });
+        self.put(IndexEntry { number, place });
         self.used += 1;
     }
 
     /// Takes out a place of a number, the first that is wanted.
-    pub(super) fn remove(&mut self, number: u64, is_wanted: impl Fn(Place) -> bool) {
+    pub(super) fn remove(&mut self, number: u64, is_wanted: impl Fn(SitePlace) -> bool) {
         let found = self.positions(number).find(|(_, place)| is_wanted(*place));
         let Some((at, _)) = found else {
             return;
@@ -251,7 +251,7 @@ impl Index {
         }
     }
 
-    /// Vacates an entry, to which one behind is moved that may stand there; and so on with that
+    /// Vacates an entry, to which one behind is moved that may be there; and so on with that
     /// one's.
     fn close(&mut self, at: usize) {
         let (mut gap, mut next) = (at, at);
@@ -260,7 +260,7 @@ impl Index {
             let Some(entry) = self.entry(next).filter(|entry| !entry.is_vacant()) else {
                 break;
             };
-            // How far it stands behind its home, and how far behind the gap.
+            // How far it is behind its home, and how far behind the gap.
             let behind = |from: usize| self.wrapped(next + self.capacity() - from);
             // protection: indexes-have-no-gaps
             if behind(self.home(entry.number) * LINE) >= behind(gap) {
@@ -268,7 +268,7 @@ impl Index {
                 gap = next;
             }
         }
-        self.set(gap, Entry::VACANT);
+        self.set(gap, IndexEntry::VACANT);
     }
 }
 
@@ -288,8 +288,8 @@ mod tests {
         }
     }
 
-    fn place(index: u32) -> Place {
-        Place { module: 7, index }
+    fn place(index: u32) -> SitePlace {
+        SitePlace { module: 7, index }
     }
 
     fn found(index: &Index, number: u64) -> Vec<u32> {
@@ -325,8 +325,8 @@ mod tests {
 
     /// Numbers mostly follow each other, in steps of one size.
     #[test]
-    fn entries_stand_near_their_homes_whatever_the_secret_is() {
-        // By the whole parts of 2^64 numbers that follow each other would stand in a few crowds.
+    fn entries_are_near_their_homes_whatever_the_secret_is() {
+        // By the whole parts of 2^64 numbers that follow each other would form a few clusters.
         let factors = [2, 3, 5, 7].map(|parts| (u64::MAX / parts + (1 << 44)) | 1);
         let steps = [1, 8, 12, 4096, 1 << 33];
         for (factor, step) in factors
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_no_more_than_was_said_and_gives_it_back() {
+    fn it_takes_no_more_than_was_said_and_frees_it() {
         let mut index = Index::default();
         assert_eq!(index.get(3), None);
         for number in 0..10_000 {

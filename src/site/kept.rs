@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::module::Entry;
+use super::module::SiteEntry;
 use crate::addr::{CodeAddr, CodeRange, Len, RecordId};
 use crate::arch::CallShape;
 use crate::stackmap::RecordRef;
 
 /// A site, as it is found by its address.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptSite {
     /// From the base that holds for it.
     offset: u32,
     form: u32,
@@ -33,7 +33,7 @@ pub(super) struct Origin {
 
 /// What a site has in common with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Form {
+pub(super) struct SiteForm {
     /// Where its bytes start among those of the module's sites.
     pub(super) original: u32,
     pub(super) reserved: Len,
@@ -50,25 +50,25 @@ const AT_ONCE: usize = 8;
 /// The sites of a module, in ascending address.
 pub(super) struct Sites {
     /// The table of sites has a handle, too.
-    pub(super) all: Arc<[Kept]>,
+    pub(super) all: Arc<[KeptSite]>,
     origins: Box<[Origin]>,
     /// From where the offsets of the first sites count.
     base: CodeAddr,
     /// Of a module that is spread over more than 4 GiB: further bases, each with the number of the
     /// first site for which it holds.
     bases: Box<[(u32, CodeAddr)]>,
-    /// Most modules have one or two, which stand here.
-    forms: SmallVec<[Form; 2]>,
+    /// Most modules have one or two, which are inline.
+    forms: SmallVec<[SiteForm; 2]>,
     /// The IDs of entry sites.
     pub(super) entry_ids: Box<[RecordId]>,
 }
 
 impl Sites {
     /// Keeps sites that are sorted by address.
-    pub(super) fn new(entries: &[Entry], shapes: &[CallShape]) -> Self {
+    pub(super) fn new(entries: &[SiteEntry], shapes: &[CallShape]) -> Self {
         let mut base = entries.first().map_or(CodeAddr::default(), |first| first.addr);
         let (mut bases, mut entry_ids) = (Vec::new(), Vec::new());
-        let mut forms = Forms::default();
+        let mut forms = SiteForms::default();
         let first = base;
         let mut all = Vec::with_capacity(entries.len());
         let mut origins = Vec::with_capacity(entries.len());
@@ -88,9 +88,9 @@ impl Sites {
                 at,
                 function: entry.function,
             });
-            all.push(Kept {
+            all.push(KeptSite {
                 offset,
-                form: forms.number(Form {
+                form: forms.number(SiteForm {
                     original: entry.original,
                     reserved: shape.reserved(),
                     shape: entry.shape,
@@ -114,13 +114,13 @@ impl Sites {
         self.all.len()
     }
 
-    pub(super) fn get(&self, index: u32) -> Option<&Kept> {
+    pub(super) fn get(&self, index: u32) -> Option<&KeptSite> {
         self.all.get(index as usize)
     }
 
     /// The site with a number that one has.
     #[inline]
-    fn known(&self, index: u32) -> &Kept {
+    fn known(&self, index: u32) -> &KeptSite {
         self.get(index).expect("a site's number is one of its module's")
     }
 
@@ -132,12 +132,12 @@ impl Sites {
 
     /// What a site has in common with others.
     #[inline]
-    pub(super) fn form_of(&self, index: u32) -> &Form {
+    pub(super) fn form_of(&self, index: u32) -> &SiteForm {
         self.form(self.known(index))
     }
 
     #[inline]
-    fn form(&self, site: &Kept) -> &Form {
+    fn form(&self, site: &KeptSite) -> &SiteForm {
         let form = self.forms.get(site.form as usize);
         form.expect("every site has a form")
     }
@@ -149,7 +149,7 @@ impl Sites {
     }
 
     #[inline]
-    fn start(&self, index: u32, site: &Kept) -> CodeAddr {
+    fn start(&self, index: u32, site: &KeptSite) -> CodeAddr {
         let start = self.base(index).at(site.offset.into());
         start.expect("the offset was counted from there")
     }
@@ -196,7 +196,7 @@ impl Sites {
     /// The site of `all` that contains an address; it is the one with number `first` or behind. It
     /// is quick where there are few between them.
     #[inline]
-    pub(super) fn containing(&self, all: &[Kept], first: u32, addr: CodeAddr) -> Option<u32> {
+    pub(super) fn containing(&self, all: &[KeptSite], first: u32, addr: CodeAddr) -> Option<u32> {
         let before = match self.bases.is_empty() {
             true => starting_by(behind(all, first), self.base, addr),
             // protection: sites-count-from-their-own-base
@@ -211,7 +211,7 @@ impl Sites {
     /// How many sites, from number `first` on, start at an address or before, where there are
     /// several bases.
     #[inline(never)]
-    fn starting_by(&self, all: &[Kept], first: u32, addr: CodeAddr) -> u32 {
+    fn starting_by(&self, all: &[KeptSite], first: u32, addr: CodeAddr) -> u32 {
         let mut next = first;
         loop {
             let (base, end) = self.span(next);
@@ -229,23 +229,23 @@ impl Sites {
 
 /// All sites from that number on, which one of them has.
 #[inline]
-fn behind(all: &[Kept], first: u32) -> &[Kept] {
+fn behind(all: &[KeptSite], first: u32) -> &[KeptSite] {
     let behind = all.get(first as usize..);
-    behind.expect("a granule leads to one of its module's sites")
+    behind.expect("a granule names one of its module's sites")
 }
 
 /// How many of these sites, which are in ascending order and count from `base`, start at an address
 /// or before.
 #[inline]
-fn starting_by(sites: &[Kept], base: CodeAddr, addr: CodeAddr) -> u32 {
+fn starting_by(sites: &[KeptSite], base: CodeAddr, addr: CodeAddr) -> u32 {
     let Some(distance) = addr.get().checked_sub(base.get()) else {
         return 0;
     };
     let distance = distance.min(u32::MAX.into());
-    let by = |sites: &[Kept]| {
+    let by = |sites: &[KeptSite]| {
         // The upper bit of a difference: of comparisons, compilers make more than ten instructions
         // each to count them.
-        let behind = |site: &Kept| distance.wrapping_sub(site.offset.into()) >> 63;
+        let behind = |site: &KeptSite| distance.wrapping_sub(site.offset.into()) >> 63;
         sites.len() as u32 - sites.iter().map(behind).sum::<u64>() as u32
     };
     let (mut sites, mut count) = (sites, 0);
@@ -263,14 +263,14 @@ fn starting_by(sites: &[Kept], base: CodeAddr, addr: CodeAddr) -> u32 {
 
 /// Numbers forms.
 #[derive(Default)]
-struct Forms {
-    all: SmallVec<[Form; 2]>,
-    numbers: HashMap<Form, u32>,
-    last: Option<(Form, u32)>,
+struct SiteForms {
+    all: SmallVec<[SiteForm; 2]>,
+    numbers: HashMap<SiteForm, u32>,
+    last: Option<(SiteForm, u32)>,
 }
 
-impl Forms {
-    fn number(&mut self, form: Form) -> u32 {
+impl SiteForms {
+    fn number(&mut self, form: SiteForm) -> u32 {
         // Mostly that of the last one.
         if let Some((_, number)) = self.last.filter(|(last, _)| *last == form) {
             return number;
@@ -302,11 +302,11 @@ mod tests {
             0xffff_ffff_ffff_fff0,
         ];
         let entry = |(index, start): (usize, u64)| {
-            let mut entry = Entry::new(RecordId::new(start), CodeAddr::new(start), None, 0, 0);
+            let mut entry = SiteEntry::new(RecordId::new(start), CodeAddr::new(start), None, 0, 0);
             entry.shape = (index % 2) as u16;
             entry
         };
-        let entries: Vec<Entry> = STARTS.into_iter().enumerate().map(entry).collect();
+        let entries: Vec<SiteEntry> = STARTS.into_iter().enumerate().map(entry).collect();
         let shapes = [CallShape::entry(4), CallShape::entry(8)];
         let sites = Sites::new(&entries, &shapes);
         assert_eq!((sites.len(), sites.forms.len()), (STARTS.len(), 2));
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "a site's number is one of its module's")]
     fn a_site_that_there_is_not_has_no_address() {
-        let entry = Entry::new(RecordId::new(1), CodeAddr::new(0x1000), None, 0, 0);
+        let entry = SiteEntry::new(RecordId::new(1), CodeAddr::new(0x1000), None, 0, 0);
         Sites::new(&[entry], &[CallShape::entry(4)]).addr(1);
     }
 }

@@ -13,34 +13,34 @@
 
 use std::collections::BTreeMap;
 
-use super::audit::{Found, LONGEST_INSTRUCTION, Refusal, record_addresses};
+use super::audit::{FoundSites, LONGEST_INSTRUCTION, Refusal, record_addresses};
 use super::code::{Decoded, DecodedRuns, FunctionCode};
 use super::functions::FunctionView;
-use super::module::{Entry, ModuleParts};
+use super::module::{ModuleParts, SiteEntry};
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{CallShape, SiteKind};
 use crate::error::SiteName;
 use crate::image::CodeTable;
-use crate::metadata::{self, PcSection, Shape};
+use crate::metadata::{self, PcSection, PcSectionShape};
 use crate::site::{Error, Result};
 use crate::verify;
 
 /// Declares that the instructions which a PC section marks are sites.
 ///
 /// ```
-/// use patchpoint::metadata::{Shape, Width};
+/// use patchpoint::metadata::{IntegerSize, PcSectionShape};
 /// use patchpoint::site::Marks;
 ///
 /// // store i32 1, ptr %p, !pcsections !0
 /// // !0 = distinct !{!"my_sites", !1}
 /// // !1 = !{i64 7, i16 5}            ; ID 7, at least 5 bytes
-/// let shape = Shape::instructions().constant(Width::Eight).constant(Width::Two);
+/// let shape = PcSectionShape::instructions().constant(IntegerSize::Eight).constant(IntegerSize::Two);
 /// let marks = Marks::new("my_sites", shape, 0).reserved(1);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {
     section: String,
-    shape: Shape,
+    shape: PcSectionShape,
     id: usize,
     reserved: Option<usize>,
 }
@@ -51,7 +51,7 @@ impl Marks {
     ///
     /// Without [`reserved`](Self::reserved), a site is the marked instruction.
     #[must_use]
-    pub fn new(section: impl Into<String>, shape: Shape, id: usize) -> Self {
+    pub fn new(section: impl Into<String>, shape: PcSectionShape, id: usize) -> Self {
         let section = section.into();
         Self {
             section,
@@ -70,7 +70,7 @@ impl Marks {
         self
     }
 
-    fn mark(&self, entry: &metadata::Entry<'_>, at: CodeAddr) -> Result<Mark> {
+    fn mark(&self, entry: &metadata::PcSectionEntry<'_>, at: CodeAddr) -> Result<MarkedInstruction> {
         let constant = |index: usize| {
             entry.constants().nth(index).ok_or_else(|| Error::MarkConstant {
                 section: self.section.clone(),
@@ -79,7 +79,7 @@ impl Marks {
             })
         };
         let reserved = self.reserved.map(constant).transpose()?;
-        Ok(Mark {
+        Ok(MarkedInstruction {
             at,
             id: RecordId::new(constant(self.id)?),
             // What is longer than any function is refused as it is.
@@ -89,7 +89,7 @@ impl Marks {
 }
 
 /// An instruction that is marked.
-struct Mark {
+struct MarkedInstruction {
     at: CodeAddr,
     id: RecordId,
     /// `None` for the instruction alone.
@@ -102,7 +102,7 @@ pub(super) fn audit(
     code: &FunctionCode<'_>,
     marks: &Marks,
     tables: &[CodeTable],
-    found: &mut Found,
+    found: &mut FoundSites,
     refused: &mut impl FnMut(Refusal) -> Result<()>,
 ) -> Result<()> {
     let by_function = match by_function(parts, marks, tables, refused) {
@@ -144,7 +144,7 @@ pub(super) fn audit(
         for mark in &marks {
             match marked.site(mark) {
                 Ok(bytes) => {
-                    let site = Entry::new(mark.id, mark.at, None, index, 0);
+                    let site = SiteEntry::new(mark.id, mark.at, None, index, 0);
                     found.push(site, CallShape::marked(bytes.len() as u32), bytes)?;
                 }
                 Err(error) => refused(Refusal {
@@ -163,9 +163,9 @@ fn by_function(
     marks: &Marks,
     tables: &[CodeTable],
     refused: &mut impl FnMut(Refusal) -> Result<()>,
-) -> Result<BTreeMap<u32, Vec<Mark>>> {
+) -> Result<BTreeMap<u32, Vec<MarkedInstruction>>> {
     let section = || marks.section.clone();
-    let mut by_function: BTreeMap<u32, Vec<Mark>> = BTreeMap::new();
+    let mut by_function: BTreeMap<u32, Vec<MarkedInstruction>> = BTreeMap::new();
     let named = || tables.iter().filter(|table| table.name == marks.section);
     if named().next().is_none() {
         return Err(Error::NoSuchPcSection { section: section() });
@@ -202,7 +202,7 @@ struct Marked<'a> {
 }
 
 impl<'a> Marked<'a> {
-    fn name(&self, mark: &Mark) -> Box<SiteName> {
+    fn name(&self, mark: &MarkedInstruction) -> Box<SiteName> {
         Box::new(SiteName {
             kind: Some(SiteKind::Marked),
             id: mark.id,
@@ -218,7 +218,7 @@ impl<'a> Marked<'a> {
     }
 
     /// The bytes of the site.
-    fn site(&self, mark: &Mark) -> Result<&'a [u8]> {
+    fn site(&self, mark: &MarkedInstruction) -> Result<&'a [u8]> {
         let bytes = self.instructions(mark)?;
         let reserved = Len::new(bytes.len() as u32);
         let end = mark
@@ -238,7 +238,7 @@ impl<'a> Marked<'a> {
     }
 
     /// The instructions in which the reserved bytes begin.
-    fn instructions(&self, mark: &Mark) -> Result<&'a [u8]> {
+    fn instructions(&self, mark: &MarkedInstruction) -> Result<&'a [u8]> {
         let reserved = mark.reserved.unwrap_or(Len::new(1));
         if reserved.get() == 0 {
             return Err(Error::SiteEmpty {

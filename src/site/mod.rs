@@ -6,7 +6,7 @@
 //!
 //! Problem: a stack map says where a site starts but not how long it is, its IDs repeat, and LLVM
 //! does not always keep what it promises. Approach: the runtime tells the shape of each record, and
-//! registration audits the result against the function, the other records and the bytes that stand
+//! registration audits the result against the function, the other records and the bytes that are
 //! there; what is registered is never looked at with doubt again. Invariants of a registered
 //! [`Module`]: each site lies inside one function and one code range, no two sites overlap, no
 //! other record starts inside a site, no branch that names its target goes into a site behind its

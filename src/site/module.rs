@@ -7,16 +7,16 @@ use std::sync::{Arc, OnceLock};
 use super::calls::Callees;
 use super::describe::Descriptions;
 use super::functions::{FunctionView, Functions};
-use super::kept::{Form, Kept, Origin, Sites};
+use super::kept::{KeptSite, Origin, SiteForm, Sites};
 use super::owner::Owner;
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext, SiteKind, calls};
 use crate::error::SiteName;
 use crate::image::EhFrame;
-use crate::memory::{CodeArea, CodeMemory, Placed};
+use crate::memory::{CodeArea, CodeMemory, PlacedSegments};
 use crate::site::{Error, Result};
-use crate::stackmap::flat::Frame;
+use crate::stackmap::flat::FlatFrame;
 use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef, StackSize};
 use patchpoint_asm::backend_of;
 use patchpoint_asm::live::{NoPatchableJump, PatchableJump};
@@ -34,7 +34,7 @@ pub struct SiteKey {
 
 /// One site that was found.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct SiteEntry {
     pub(super) id: RecordId,
     pub(super) addr: CodeAddr,
     /// `None` for entry sites.
@@ -47,7 +47,7 @@ pub(super) struct Entry {
     pub(super) original: u32,
 }
 
-impl Entry {
+impl SiteEntry {
     /// A site whose shape is yet to be numbered, and whose bytes are yet to be kept.
     pub(super) fn new(
         id: RecordId,
@@ -86,15 +86,15 @@ pub(crate) struct ModuleParts {
     pub(crate) live: bool,
     /// The engine that it is registered with.
     pub(crate) owner: Arc<Owner>,
-    /// The memory of code that the engine loaded, which is given back with the module.
-    pub(crate) _placed: Option<Placed>,
+    /// The memory of code that the engine loaded, which is freed with the module.
+    pub(crate) _placed: Option<PlacedSegments>,
 }
 
 /// A registered module. Cloning clones a handle.
 #[derive(Clone)]
 pub struct Module(pub(super) Arc<Inner>);
 
-/// In this order, so that what a lookup needs stands with the count of handles, which it changes.
+/// In this order, so that what a lookup needs is with the count of handles, which it changes.
 #[repr(C)]
 pub(super) struct Inner {
     /// They do not overlap.
@@ -136,7 +136,7 @@ impl Module {
     pub(super) fn new(
         parts: ModuleParts,
         shapes: Vec<CallShape>,
-        sites: &[Entry],
+        sites: &[SiteEntry],
         originals: Vec<u8>,
         callees: Callees,
     ) -> Self {
@@ -215,7 +215,7 @@ impl Module {
     }
 
     /// What flat stack maps say of its functions.
-    pub(crate) fn frames(&self) -> impl Iterator<Item = Frame<'_>> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = FlatFrame<'_>> {
         self.0.parts.maps.maps().flat_map(|(_, map)| map.frames())
     }
 
@@ -237,7 +237,7 @@ impl Module {
 
     /// The same by whoever has the sites at hand, where that site is not far behind the one with
     /// number `first`.
-    pub(super) fn site_from(&self, kept: &[Kept], first: u32, addr: CodeAddr) -> Option<Site> {
+    pub(super) fn site_from(&self, kept: &[KeptSite], first: u32, addr: CodeAddr) -> Option<Site> {
         let index = self.0.sites.containing(kept, first, addr)?;
         Some(self.handle(index))
     }
@@ -274,8 +274,8 @@ impl Module {
     /// Declares that threads may execute its code from now on, by whatever address they know.
     ///
     /// Into code that has not run no return address points. Until it is released a patch therefore
-    /// has all bytes of a site, also where a call stands. Afterwards the place behind a call that
-    /// stood in a site stays an instruction boundary with only nops behind it, or what does not fit
+    /// has all bytes of a site, also where a call is. Afterwards the place behind a call that
+    /// was in a site stays an instruction boundary with only nops behind it, or what does not fit
     /// is moved out of line. So the early patches come first, then this.
     ///
     /// [Entries](Function::entry) are given of released modules only. That nobody goes there by
@@ -309,7 +309,7 @@ impl Module {
     }
 
     /// The sites themselves.
-    pub(super) fn kept(&self) -> &Arc<[Kept]> {
+    pub(super) fn kept(&self) -> &Arc<[KeptSite]> {
         &self.0.sites.all
     }
 
@@ -496,7 +496,7 @@ pub struct Site {
 
 impl Site {
     #[inline]
-    fn form(&self) -> &Form {
+    fn form(&self) -> &SiteForm {
         self.module.0.sites.form_of(self.index)
     }
 
@@ -541,7 +541,7 @@ impl Site {
         self.module.0.sites.range(self.index)
     }
 
-    /// The instructions that stood there when it was registered: the reserved bytes, and of a
+    /// The instructions that were there when it was registered: the reserved bytes, and of a
     /// shadow the rest of its last instruction.
     pub(crate) fn displaced(&self) -> &[u8] {
         let form = self.form();
@@ -551,7 +551,7 @@ impl Site {
         original.expect("registration has kept what the site held")
     }
 
-    /// The memory in which it stands.
+    /// The memory in which it is.
     pub(crate) fn memory(&self) -> Result<&Arc<dyn CodeMemory>> {
         self.memory_at(self.addr())
     }
@@ -564,7 +564,7 @@ impl Site {
             .ok_or_else(|| Error::SiteForeign { site: self.name() })
     }
 
-    /// The bytes that stand there now.
+    /// The bytes that are there now.
     ///
     /// # Errors
     /// Its memory refuses.
@@ -628,7 +628,7 @@ impl Site {
         self.module.0.record(self.index)
     }
 
-    /// Where its patchable jump stands, or would if its module were
+    /// Where its patchable jump is, or would be if its module were
     /// [live](crate::engine::Registration::live): of a call site, its operand.
     ///
     /// # Errors

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::index::{Index, Place};
-use super::kept::Kept;
+use super::index::{Index, SitePlace};
+use super::kept::KeptSite;
 use super::module::{Module, ModuleId, Site, SiteKey};
 use super::sites::Sites;
 use crate::addr::{CodeAddr, CodeRange, RecordId};
@@ -25,7 +25,7 @@ use crate::site::{Error, Result};
 #[derive(Default)]
 pub(crate) struct SiteTable {
     /// Modules by their places, which are used again: there are no more than modules at a time.
-    modules: Vec<Option<Known>>,
+    modules: Vec<Option<KnownModule>>,
     vacant: Vec<u32>,
     /// The place of each module, by its ID.
     by_module: Index,
@@ -37,16 +37,16 @@ pub(crate) struct SiteTable {
     by_id: Index,
     /// The sites of an ID that has several, in order of registration. Those of an ID that has lost
     /// them are empty.
-    shared: Vec<SmallVec<[Place; 2]>>,
+    shared: Vec<SmallVec<[SitePlace; 2]>>,
     /// Which of those are empty.
     unused: Vec<u32>,
 }
 
-struct Known {
+struct KnownModule {
     module: Module,
     /// Its sites, so that a lookup waits for them and for the module at the same time, not for one
     /// after the other.
-    sites: Arc<[Kept]>,
+    sites: Arc<[KeptSite]>,
 }
 
 /// The bytes of a granule, as a power of two: few sites, and in dense code many granules fit into
@@ -58,13 +58,13 @@ const SEVERAL: u32 = u32::MAX - 1;
 
 /// Who has an ID.
 enum Holder {
-    One(Place),
+    One(SitePlace),
     /// The number of a list.
     Several(usize),
 }
 
-impl From<Place> for Holder {
-    fn from(place: Place) -> Self {
+impl From<SitePlace> for Holder {
+    fn from(place: SitePlace) -> Self {
         match place.module {
             SEVERAL => Self::Several(place.index as usize),
             _ => Self::One(place),
@@ -105,15 +105,15 @@ impl SiteTable {
             self.ranges.insert(range.start(), (range, place));
         }
         self.add_sites(&module, place);
-        let at = Place {
+        let at = SitePlace {
             module: place,
             index: 0,
         };
         self.by_module.insert(module.id().0.into(), at);
         let vacant = self.modules.get_mut(place as usize);
-        let vacant = vacant.expect("a place that was given up is still there");
+        let vacant = vacant.expect("a place that was freed is still there");
         let sites = Arc::clone(module.kept());
-        *vacant = Some(Known { module, sites });
+        *vacant = Some(KnownModule { module, sites });
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl SiteTable {
     }
 
     fn add_sites(&mut self, module: &Module, place: u32) {
-        let at = |index| Place { module: place, index };
+        let at = |index| SitePlace { module: place, index };
         // Where there is no room, all entries move, an eighth more each time.
         self.by_granule.reserve(granules(module).count());
         for (granule, index) in granules(module) {
@@ -144,7 +144,7 @@ impl SiteTable {
         }
     }
 
-    fn add(&mut self, id: RecordId, site: Place) {
+    fn add(&mut self, id: RecordId, site: SitePlace) {
         let Some(known) = self.by_id.get_mut(id.get()) else {
             self.by_id.insert(id.get(), site);
             return;
@@ -159,7 +159,7 @@ impl SiteTable {
                 });
                 let sites = self.shared.get_mut(list as usize);
                 sites.expect(LISTED).extend([first, site]);
-                *known = Place {
+                *known = SitePlace {
                     module: SEVERAL,
                     index: list,
                 };
@@ -211,7 +211,7 @@ impl SiteTable {
 
     /// The module in a place that is listed somewhere.
     #[inline]
-    fn known(&self, place: u32) -> &Known {
+    fn known(&self, place: u32) -> &KnownModule {
         let known = self.modules.get(place as usize).and_then(Option::as_ref);
         known.expect(LISTED)
     }
@@ -224,7 +224,7 @@ impl SiteTable {
     // As a call of its own it would copy the sites once more.
     #[inline(always)]
     pub(crate) fn by_id(&self, id: RecordId) -> Sites {
-        let site = |place: &Place| self.module(place.module).handle(place.index);
+        let site = |place: &SitePlace| self.module(place.module).handle(place.index);
         match self.by_id.get(id.get()).map(Holder::from) {
             None => Sites::default(),
             Some(Holder::One(place)) => Sites::one(site(&place)),
@@ -289,7 +289,7 @@ mod tests {
     use crate::stackmap::{Endian, OwnedMaps};
 
     const START: u64 = 0x40_0000;
-    /// Several stand in a granule, and their sites lie across its borders.
+    /// Several are in a granule, and their sites lie across its borders.
     const CODE: u64 = 100;
     const MODULES: u64 = 40;
 

@@ -8,7 +8,7 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{Arch, CallShape};
 use crate::error::{ErrorKind, ProviderError};
 use crate::image::{CodeTable, FunctionRange, Image, Object, Segment, SegmentKind};
-use crate::metadata::{Shape, Width};
+use crate::metadata::{IntegerSize, PcSectionShape};
 use crate::site::{Error, Result};
 use crate::stackmap::Endian;
 use crate::stackmap::testing::{map, record};
@@ -235,9 +235,9 @@ fn a_survey_is_not_written() {
     assert!(matches!(beyond, Err(crate::memory::Error::OutsideMemory { .. })));
     // Another one's segments do not hold the image's code.
     let (image, _) = nops(&map);
-    let elsewhere = super::survey(image, Vec::new(), |_| CallShape::c(8));
+    let another = super::survey(image, Vec::new(), |_| CallShape::c(8));
     assert!(matches!(
-        elsewhere,
+        another,
         Err(Error::Memory(crate::memory::Error::OutsideMemory { .. }))
     ));
 }
@@ -286,7 +286,9 @@ fn what_is_wrong_with_a_mark_is_said() {
         (0x40_0044, 9, 1),
     ];
     image.code_tables = std::vec![table(&marks)];
-    let shape = Shape::instructions().constant(Width::Eight).constant(Width::Two);
+    let shape = PcSectionShape::instructions()
+        .constant(IntegerSize::Eight)
+        .constant(IntegerSize::Two);
     let marks = [Marks::new("sites", shape, 0).reserved(1)];
     let survey = survey_with(image, segments, &marks, |_| None::<CallShape>).unwrap();
     let sites = survey.module.sites();
@@ -347,7 +349,9 @@ fn functions_that_overlap_are_read_once() {
         .map(|index| (start + index * 8 + 6, COUNT + index, 1))
         .collect();
     image.code_tables = std::vec![table(&marked)];
-    let shape = Shape::instructions().constant(Width::Eight).constant(Width::Two);
+    let shape = PcSectionShape::instructions()
+        .constant(IntegerSize::Eight)
+        .constant(IntegerSize::Two);
     let marks = [Marks::new("sites", shape, 0).reserved(1)];
     let before = super::code::work();
     let survey = survey_with(image, segments, &marks, |_| CallShape::shadow(1)).unwrap();
@@ -379,7 +383,9 @@ fn functions_that_overlap_are_decoded_from_each_start() {
     };
     image.functions.push(inner);
     image.code_tables = std::vec![table(&[(0x40_0014, 1, 4), (0x40_0012, 2, 2), (0x40_0024, 3, 1)])];
-    let shape = Shape::instructions().constant(Width::Eight).constant(Width::Two);
+    let shape = PcSectionShape::instructions()
+        .constant(IntegerSize::Eight)
+        .constant(IntegerSize::Two);
     let marks = [Marks::new("sites", shape, 0).reserved(1)];
     let survey = survey_with(image, segments, &marks, |_| None::<CallShape>).unwrap();
     let sites = survey.module.sites();
@@ -468,7 +474,9 @@ fn no_site_of_any_kind_has_a_branch_into_it() {
                     segments[0].bytes[16..21].copy_from_slice(&call);
                 }
                 image.code_tables = std::vec![table(&[(base + 16, 1, 8)])];
-                let marks_shape = Shape::instructions().constant(Width::Eight).constant(Width::Two);
+                let marks_shape = PcSectionShape::instructions()
+                    .constant(IntegerSize::Eight)
+                    .constant(IntegerSize::Two);
                 let marks = [Marks::new("sites", marks_shape, 0).reserved(1)];
                 let shape = match kind {
                     "shadow" => CallShape::shadow(8),

@@ -3,10 +3,10 @@
 
 use super::host::{self, HOST};
 use super::machine::{Data, Undefined};
-use super::program::{Change, Kind, Mem, POOL, Program, Step, To, Value};
+use super::program::{Mem, POOL, Program, ReadKind, Step, To, Value, ValueChange};
 use patchpoint::arch::{Cond, Convention, SiteKind};
 use patchpoint::sequence::Operand;
-use patchpoint::stackmap::Place;
+use patchpoint::stackmap::LocationKind;
 use patchpoint_isa::conventions;
 
 /// How control left.
@@ -38,12 +38,12 @@ enum Spot {
 
 /// A spot and how many bytes of it count.
 #[derive(Clone, Copy)]
-struct Found {
+struct SizedSpot {
     spot: Spot,
     size: u32,
 }
 
-impl Found {
+impl SizedSpot {
     const fn whole(spot: Spot) -> Self {
         Self { spot, size: 8 }
     }
@@ -65,7 +65,7 @@ fn low(value: u64, bytes: u32) -> u64 {
     value & (u64::MAX >> (64 - 8 * bytes))
 }
 
-fn extend(value: u64, kind: Kind) -> u64 {
+fn extend(value: u64, kind: ReadKind) -> u64 {
     let unused = 64 - 8 * kind.bytes;
     match kind.signed {
         true => ((value << unused) as i64 >> unused) as u64,
@@ -74,7 +74,7 @@ fn extend(value: u64, kind: Kind) -> u64 {
 }
 
 fn holds(cond: Cond, lhs: u64, rhs: u64, bytes: u32) -> bool {
-    let signed = |value| extend(value, Kind { bytes, signed: true }) as i64;
+    let signed = |value| extend(value, ReadKind { bytes, signed: true }) as i64;
     let (left, right) = (low(lhs, bytes), low(rhs, bytes));
     match cond {
         Cond::Eq => left == right,
@@ -145,10 +145,10 @@ impl<'p> Interpreter<'p> {
                 let to = self.find(dst)?;
                 let value = self.get(to, 8)?;
                 let changed = match change {
-                    Change::And(mask) => value & mask,
-                    Change::Left(by) => value << by,
-                    Change::Right(by) => value >> by,
-                    Change::RightSigned(by) => (value as i64 >> by) as u64,
+                    ValueChange::And(mask) => value & mask,
+                    ValueChange::Left(by) => value << by,
+                    ValueChange::Right(by) => value >> by,
+                    ValueChange::RightSigned(by) => (value as i64 >> by) as u64,
                 };
                 self.set(to.spot, changed)?;
                 Ok(None)
@@ -206,8 +206,8 @@ impl<'p> Interpreter<'p> {
         HOST.link.into_iter().collect()
     }
 
-    /// Whatever is not given back: which registers those are is the platform's affair, and the
-    /// encoder's table is compared with the checker's elsewhere.
+    /// Whatever is not restored: which registers those are is the platform's affair, and the
+    /// encoder's table is compared with the checker's in other tests.
     fn lost_in_c_call(&self) -> Vec<u16> {
         conventions::of(super::ARCH)
             .lost_in_c_call
@@ -252,9 +252,9 @@ impl<'p> Interpreter<'p> {
     /// The size of a location that is a register or a slot.
     fn known_size(&self, operand: Operand) -> Option<u32> {
         let location = self.location_of(operand)?;
-        match location.place {
-            Place::Register { reg, .. } if host::float(reg.get()).is_some() => None,
-            Place::Register { .. } | Place::Indirect { .. } => Some(location.size.into()),
+        match location.kind {
+            LocationKind::Register { reg, .. } if host::float(reg.get()).is_some() => None,
+            LocationKind::Register { .. } | LocationKind::Indirect { .. } => Some(location.size.into()),
             _ => None,
         }
     }
@@ -305,7 +305,7 @@ impl<'p> Interpreter<'p> {
         }
     }
 
-    fn get(&self, found: Found, bytes: u32) -> Result<u64, Undefined> {
+    fn get(&self, found: SizedSpot, bytes: u32) -> Result<u64, Undefined> {
         let value = match found.spot {
             Spot::General(reg) => self.registers.general[usize::from(reg)].ok_or(Undefined)?,
             Spot::Float(index) => {
@@ -391,24 +391,26 @@ impl<'p> Interpreter<'p> {
         Ok(base.wrapping_add_signed(offset.into()))
     }
 
-    fn find(&self, operand: Operand) -> Result<Found, Undefined> {
+    fn find(&self, operand: Operand) -> Result<SizedSpot, Undefined> {
         if let Some(location) = self.location_of(operand) {
             let size = u32::from(location.size);
-            return Ok(match location.place {
-                Place::Register { reg, .. } => Found {
+            return Ok(match location.kind {
+                LocationKind::Register { reg, .. } => SizedSpot {
                     spot: Self::register(reg.get()),
                     size,
                 },
-                Place::Indirect { reg, offset } => Found {
+                LocationKind::Indirect { reg, offset } => SizedSpot {
                     spot: Spot::Memory(self.frame(reg.get(), offset)?),
                     size,
                 },
-                Place::Direct { reg, offset } => Found::whole(Spot::Known(self.frame(reg.get(), offset)?)),
-                Place::Constant { value } => Found::whole(Spot::Known(i64::from(value) as u64)),
-                Place::ConstantIndex { .. } => Found::whole(Spot::Known(POOL)),
+                LocationKind::Direct { reg, offset } => {
+                    SizedSpot::whole(Spot::Known(self.frame(reg.get(), offset)?))
+                }
+                LocationKind::Constant { value } => SizedSpot::whole(Spot::Known(i64::from(value) as u64)),
+                LocationKind::ConstantIndex { .. } => SizedSpot::whole(Spot::Known(POOL)),
             });
         }
-        Ok(Found::whole(match operand {
+        Ok(SizedSpot::whole(match operand {
             Operand::Arg(n) => match HOST.int_args.get(n as usize) {
                 Some(reg) => Spot::General(*reg),
                 None => {

@@ -219,14 +219,14 @@ impl Data {
         unsafe { core::ptr::copy_nonoverlapping(value.to_ne_bytes().as_ptr(), self.real.add(offset), 8) };
     }
 
-    /// Takes back what was written since the last time.
+    /// Undoes what was written since the last time.
     pub(super) fn undo(&mut self) {
         for (offset, old, len) in self.undo.drain(..).rev() {
             self.model[offset..offset + len].copy_from_slice(&old[..len]);
         }
     }
 
-    /// Lets it stand.
+    /// Keeps it.
     pub(super) fn keep(&mut self) {
         self.undo.clear();
     }

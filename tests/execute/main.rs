@@ -4,11 +4,11 @@
 //! A [program](program) is made at random together with a site, registers and memory. The
 //! interpreter goes first; what it finds undefined (a value that nobody wrote, memory outside of
 //! the test's) is not executed. The rest is assembled as a runtime would have it, in place or in a
-//! stub, checked, and entered by a trampoline that loads every register; each way out leads to one
+//! stub, checked, and entered by a trampoline that loads every register; each way out goes to one
 //! that stores them all.
 //!
 //! Compared are the exit, all memory but what lies below the stack pointer, and every register but
-//! those that the site gives up and the sequence does not name. The test runs wherever the host's
+//! those that the site clobbers and the sequence does not name. The test runs wherever the host's
 //! architecture has an assembler.
 #![cfg(all(
     target_os = "linux",
@@ -92,7 +92,7 @@ struct Ready {
     program: Program,
     assembled: Assembled,
     code: u64,
-    /// Where a return leads.
+    /// Where a return goes.
     back: u64,
     general: [u64; 32],
     float: [u64; 32],
@@ -102,7 +102,7 @@ struct Ready {
 
 /// How often what happened.
 #[derive(Debug, Default)]
-struct Seen {
+struct ProgramCounts {
     undefined: u64,
     refused: u64,
     /// Steps that were left out because the assembler refused them.
@@ -122,7 +122,7 @@ struct Bench {
     functions: [u64; 2],
     /// Far from everything.
     far: CodeMemory,
-    seen: Seen,
+    seen: ProgramCounts,
 }
 
 impl Bench {
@@ -141,7 +141,7 @@ impl Bench {
             functions: [trampolines.callee, trampolines.preserver].map(host::function),
             trampolines,
             far,
-            seen: Seen::default(),
+            seen: ProgramCounts::default(),
         }
     }
 
@@ -333,8 +333,8 @@ impl Bench {
         if let Some(at) = self.data.difference(Some(touched)) {
             panic!("memory differs at {at:#x}: {}", describe(ready));
         }
-        let given_up = given_up(&ready.program, written);
-        for dwarf in (0..128).filter(|dwarf| !given_up.contains(DwarfReg::new(*dwarf))) {
+        let clobbered = clobbered(&ready.program, written);
+        for dwarf in (0..128).filter(|dwarf| !clobbered.contains(DwarfReg::new(*dwarf))) {
             let (expected, found) = match host::float(dwarf) {
                 Some(index) if registers.single[index] => {
                     // Whatever the rest of it is.
@@ -381,7 +381,11 @@ impl Bench {
         for one in &ready {
             self.execute(one);
         }
-        assert_eq!(self.data.difference(None), None, "one of a batch wrote elsewhere");
+        assert_eq!(
+            self.data.difference(None),
+            None,
+            "one of a batch wrote to another place"
+        );
     }
 }
 
@@ -434,7 +438,7 @@ const fn general_count() -> usize {
 }
 
 /// Registers that may hold anything afterwards.
-fn given_up(program: &Program, written: &[u16]) -> RegSet {
+fn clobbered(program: &Program, written: &[u16]) -> RegSet {
     let registers = conventions::of(ARCH);
     let shape = program.shape;
     let is_c = shape.convention() == Convention::C;
@@ -444,8 +448,8 @@ fn given_up(program: &Program, written: &[u16]) -> RegSet {
         .locations
         .iter()
         .skip(skip)
-        .filter_map(|location| match location.place {
-            patchpoint::stackmap::Place::Register { reg, .. } => Some(reg),
+        .filter_map(|location| match location.kind {
+            patchpoint::stackmap::LocationKind::Register { reg, .. } => Some(reg),
             _ => None,
         });
     let mut needed: RegSet = recorded.collect();
@@ -463,15 +467,17 @@ fn given_up(program: &Program, written: &[u16]) -> RegSet {
         SiteKind::Patchpoint if is_c => registers.always_free.union(registers.lost_in_c_call),
         SiteKind::Patchpoint => registers.free_at_any_reg,
     };
-    let mut given_up = free.difference(needed);
-    let result = match program.locations.first().map(|location| location.place) {
-        Some(patchpoint::stackmap::Place::Register { reg, .. }) if skip == 1 && !needed.contains(reg) => {
+    let mut clobbered = free.difference(needed);
+    let result = match program.locations.first().map(|location| location.kind) {
+        Some(patchpoint::stackmap::LocationKind::Register { reg, .. })
+            if skip == 1 && !needed.contains(reg) =>
+        {
             Some(reg)
         }
         _ => None,
     };
-    given_up = given_up.union(result.into_iter().collect());
-    given_up.difference(set(&mut written.iter().copied()))
+    clobbered = clobbered.union(result.into_iter().collect());
+    clobbered.difference(set(&mut written.iter().copied()))
 }
 
 fn describe(ready: &Ready) -> String {

@@ -19,7 +19,7 @@ pub(super) const POOL: u64 = 0x1234_5678_9abc_def0;
 
 /// How memory or a part of an operand is read: bytes, and whether with its sign.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kind {
+pub(super) struct ReadKind {
     pub(super) bytes: u32,
     pub(super) signed: bool,
 }
@@ -28,13 +28,13 @@ pub(super) struct Kind {
 pub(super) struct Mem {
     pub(super) base: Operand,
     pub(super) disp: i32,
-    pub(super) kind: Kind,
+    pub(super) kind: ReadKind,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value {
     Whole(Operand),
-    Part(Operand, Kind),
+    Part(Operand, ReadKind),
     Mem(Mem),
 }
 
@@ -48,7 +48,7 @@ pub(super) enum To {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change {
+pub(super) enum ValueChange {
     And(u64),
     Left(u8),
     Right(u8),
@@ -61,7 +61,7 @@ pub(super) enum Step {
     Guard(Cond, Value, Value, To),
     Move(Operand, Value),
     Add(Operand, Value),
-    Change(Operand, Change),
+    Change(Operand, ValueChange),
     Store(Mem, Value),
     AddToMem { to: Mem, value: Value, atomic: bool },
     Jump(To),
@@ -158,10 +158,10 @@ impl Program {
                 }
                 Step::Move(dst, value) => sequence.mov(dst, value.real()),
                 Step::Add(dst, value) => sequence.add(dst, value.real()),
-                Step::Change(dst, Change::And(mask)) => sequence.and(dst, mask),
-                Step::Change(dst, Change::Left(by)) => sequence.shift_left(dst, by),
-                Step::Change(dst, Change::Right(by)) => sequence.shift_right(dst, by),
-                Step::Change(dst, Change::RightSigned(by)) => sequence.shift_right_signed(dst, by),
+                Step::Change(dst, ValueChange::And(mask)) => sequence.and(dst, mask),
+                Step::Change(dst, ValueChange::Left(by)) => sequence.shift_left(dst, by),
+                Step::Change(dst, ValueChange::Right(by)) => sequence.shift_right(dst, by),
+                Step::Change(dst, ValueChange::RightSigned(by)) => sequence.shift_right_signed(dst, by),
                 Step::Store(to, value) => sequence.store(to.real(), value.real()),
                 Step::AddToMem {
                     to,
@@ -372,8 +372,8 @@ impl<'r> Maker<'r> {
         }
     }
 
-    fn kind(&mut self) -> Kind {
-        Kind {
+    fn kind(&mut self) -> ReadKind {
+        ReadKind {
             bytes: self.one_of(&[1, 2, 4, 8, 8]),
             signed: self.one_in(3),
         }
@@ -431,13 +431,13 @@ impl<'r> Maker<'r> {
         ])
     }
 
-    fn change(&mut self) -> Change {
+    fn change(&mut self) -> ValueChange {
         let by = self.random.below(64) as u8;
         match self.random.below(4) {
-            0 => Change::And(self.number()),
-            1 => Change::Left(by),
-            2 => Change::Right(by),
-            _ => Change::RightSigned(by),
+            0 => ValueChange::And(self.number()),
+            1 => ValueChange::Left(by),
+            2 => ValueChange::Right(by),
+            _ => ValueChange::RightSigned(by),
         }
     }
 
@@ -515,7 +515,7 @@ impl<'r> Maker<'r> {
 
 /// Where a location's slot is, if it has one.
 pub(super) fn slot(location: &Location, data: &Data) -> Option<u64> {
-    let patchpoint::stackmap::Place::Indirect { reg, offset } = location.place else {
+    let patchpoint::stackmap::LocationKind::Indirect { reg, offset } = location.kind else {
         return None;
     };
     let base = match reg.get() == HOST.stack_pointer {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the objects of this folder anew, NAME.ARCH.o from NAME.ll. Needs llc 19. What each shows stands in its source.
+# Makes the objects of this folder anew, NAME.ARCH.o from NAME.ll. Needs llc 19. What each shows is in its source.
 set -euo pipefail
 cd "$(dirname "$0")"
 rm -f ./*.o

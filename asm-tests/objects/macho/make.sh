@@ -9,7 +9,7 @@ for arch in x86_64 arm64; do
     llvm-mc-19 -triple "$triple" -filetype=obj "src/pairs.$arch.s" -o "$arch/pairs.o"
     for level in 0 2; do
         # Without PIC, arm64 refers to data directly where it can; on x86-64 macOS has no other code.
-        # Without -fcommon: llvm-jitlink 19 takes a common symbol for what stands at address 0.
+        # Without -fcommon: llvm-jitlink 19 takes a common symbol for what is at address 0.
         for model in pic no-pic; do
             clang-19 -target "$triple" -O$level -f$model -ffreestanding -fexceptions -fasynchronous-unwind-tables \
                 -femit-dwarf-unwind=always -c src/program.c -o "$arch/program.O$level.$model.o"

@@ -5,7 +5,7 @@ cd "$(dirname "$0")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The source as an architecture compiles it. Elsewhere than on x86-64 the lengths are those of `objects/make.sh`, and:
+# The source as an architecture compiles it. On the other architectures the lengths are those of `objects/make.sh`, and:
 # - LLVM for AArch64 and RISC-V calls numbers only: the test puts the address of the function in the place of this one.
 # - LLVM for RISC-V does not save ra for a patchpoint.
 # - CFI would count as bytes of a shadow on AArch64; without it there is none.

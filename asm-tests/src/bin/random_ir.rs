@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use asm_tests::random_ir::{Place, Tally, llvms, module};
+use asm_tests::random_ir::{Tally, Workspace, llvms, module};
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     );
     let folder = std::env::temp_dir().join(format!("random_ir-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let place = Place { folder, tool };
+    let place = Workspace { folder, tool };
     let (mut all, mut by_target) = (Tally::default(), BTreeMap::<_, Tally>::new());
     for seed in seed..seed + count {
         let (target, tally) = module(&place, &llvms, seed);

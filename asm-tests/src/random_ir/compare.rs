@@ -6,11 +6,11 @@ use std::process::Command;
 
 use super::json::Value;
 use super::write::{Shape, Written};
-use super::{Place, Tally};
+use super::{Tally, Workspace};
 
 /// A record in what `patchpoint sites` prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct RecordRow {
     pub(super) id: u64,
     function: String,
     offset: u64,
@@ -19,14 +19,14 @@ pub(super) struct Row {
     shape: Option<Shape>,
 }
 
-impl Row {
+impl RecordRow {
     pub(super) fn place(&self) -> (&str, u64) {
         (&self.function, self.offset)
     }
 }
 
 /// The records of an object.
-pub(super) fn rows(place: &Place, object: &Path, more: &[&str]) -> Vec<Row> {
+pub(super) fn rows(place: &Workspace, object: &Path, more: &[&str]) -> Vec<RecordRow> {
     let output = Command::new(&place.tool)
         .args(["sites", &object.to_string_lossy(), "--format", "json"])
         .args(more)
@@ -48,7 +48,7 @@ pub(super) fn rows(place: &Place, object: &Path, more: &[&str]) -> Vec<Row> {
     value.get("sites").list().iter().map(row).collect()
 }
 
-fn row(site: &Value) -> Row {
+fn row(site: &Value) -> RecordRow {
     let number = |key: &str| {
         let number = site.get(key).number();
         number.unwrap_or_else(|| panic!("{key} of {site:?}"))
@@ -66,7 +66,7 @@ fn row(site: &Value) -> Row {
             args: small("args"),
         },
     });
-    Row {
+    RecordRow {
         id: number("id"),
         function: text("function"),
         offset: number("offset"),
@@ -80,13 +80,13 @@ fn row(site: &Value) -> Row {
 /// as a set: the tool does not print which of them is which.
 pub(super) fn compare(
     written: &Written,
-    truth: &[(Row, usize)],
-    said: &[Row],
+    truth: &[(RecordRow, usize)],
+    said: &[RecordRow],
     what: &str,
     tally: &mut Tally,
 ) {
-    type Group<'a> = (Vec<&'a Shape>, Vec<&'a Row>);
-    let mut groups: BTreeMap<(u64, &str, u64), Group<'_>> = BTreeMap::new();
+    type RecordGroup<'a> = (Vec<&'a Shape>, Vec<&'a RecordRow>);
+    let mut groups: BTreeMap<(u64, &str, u64), RecordGroup<'_>> = BTreeMap::new();
     for (row, call) in truth {
         let call = &written.calls[*call];
         let key = (call.id as u64, row.function.as_str(), row.offset);
@@ -103,7 +103,7 @@ pub(super) fn compare(
             continue;
         }
         // What is refused fits any of them: last.
-        let (refused, sure): (Vec<&Row>, Vec<&Row>) =
+        let (refused, sure): (Vec<&RecordRow>, Vec<&RecordRow>) =
             rows.into_iter().partition(|row| row.state == "refused");
         for row in sure {
             tally.doubtful += usize::from(several);

@@ -16,7 +16,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use compare::{Row, compare, rows};
+use compare::{RecordRow, compare, rows};
 use write::{Written, write};
 
 /// xorshift64*: the same IR for the same seed everywhere.
@@ -216,7 +216,7 @@ impl fmt::Display for Tally {
 
 /// Where it is done.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Workspace {
     /// A folder for files.
     pub folder: PathBuf,
     /// The program `patchpoint`.
@@ -230,7 +230,7 @@ pub struct Place {
 ///
 /// If files cannot be written, or the tool does not run.
 #[must_use]
-pub fn module(place: &Place, llvms: &[Llvm], seed: u64) -> (Target, Tally) {
+pub fn module(place: &Workspace, llvms: &[Llvm], seed: u64) -> (Target, Tally) {
     let mut random = Random::new(seed);
     let llvm = random.one_of(llvms);
     // Half of them for the first.
@@ -263,7 +263,7 @@ struct Compiled {
     object: PathBuf,
     irs: Vec<(&'static str, PathBuf)>,
     /// The records of the object whose IDs do not repeat, each with its call.
-    truth: Vec<(Row, usize)>,
+    truth: Vec<(RecordRow, usize)>,
 }
 
 fn run(program: &str, args: &[&str]) -> bool {
@@ -272,7 +272,7 @@ fn run(program: &str, args: &[&str]) -> bool {
 }
 
 fn compiled(
-    place: &Place,
+    place: &Workspace,
     llvm: &Llvm,
     target: &Target,
     written: &Written,
@@ -328,7 +328,7 @@ fn compiled(
         .collect();
     // Where two calls of one ID were merged, the code is another.
     let same = rows(place, &object, &["--shape", "*=none"]);
-    let is_same = |(row, (known, call)): (&Row, &(Row, usize))| {
+    let is_same = |(row, (known, call)): (&RecordRow, &(RecordRow, usize))| {
         row.place() == known.place() && row.id == written.calls[*call].id as u64
     };
     let all = same.len() == known.len() && same.iter().zip(&known).all(is_same);
@@ -339,7 +339,14 @@ fn compiled(
     })
 }
 
-fn judge(place: &Place, written: &Written, compiled: &Compiled, ir: &Path, what: &str, tally: &mut Tally) {
+fn judge(
+    place: &Workspace,
+    written: &Written,
+    compiled: &Compiled,
+    ir: &Path,
+    what: &str,
+    tally: &mut Tally,
+) {
     if compiled.truth.is_empty() {
         return;
     }

@@ -4,7 +4,7 @@ use patchpoint::CallShape;
 use patchpoint::addr::{CodeAddr, DwarfReg};
 use patchpoint::arch::{Arch, Cond, Extension, Label, OnReturn, Width};
 use patchpoint::sequence::{
-    Field, Mem, Operand, Part, Sequence, Target, arg, float_arg, float_result, live, result, temp,
+    Field, Mem, Operand, OperandPart, Sequence, Target, arg, float_arg, float_result, live, result, temp,
 };
 
 use super::map::Location;
@@ -70,7 +70,7 @@ fn at((width, extension): (Width, Extension), base: Operand, disp: i32) -> Mem {
     }
 }
 
-fn of((width, extension): (Width, Extension), operand: Operand) -> Part {
+fn of((width, extension): (Width, Extension), operand: Operand) -> OperandPart {
     match (width, extension) {
         (Width::B1, Extension::Zero) => u8::of(operand),
         (Width::B1, Extension::Sign) => i8::of(operand),

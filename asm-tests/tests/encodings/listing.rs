@@ -9,14 +9,14 @@ use patchpoint::arch::Arch;
 
 /// A word or a number of an instruction's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum TextPart {
     Word(String),
     Number(i64),
 }
 
-use Part::{Number, Word};
+use TextPart::{Number, Word};
 
-fn word(word: &str) -> Part {
+fn word(word: &str) -> TextPart {
     Word(word.to_owned())
 }
 
@@ -40,7 +40,7 @@ pub fn is_alike(arch: Arch, ours: &str, llvms: &str) -> bool {
     ours.len() == llvms.len() && ours.iter().zip(&llvms).all(|(a, b)| is_same(a, b))
 }
 
-fn is_branch(arch: Arch, parts: &[Part]) -> bool {
+fn is_branch(arch: Arch, parts: &[TextPart]) -> bool {
     let [Word(name), .., Number(LOWEST_ADDRESS..)] = parts else {
         return false;
     };
@@ -54,21 +54,21 @@ fn is_branch(arch: Arch, parts: &[Part]) -> bool {
 }
 
 /// Immediates may be written with or without a sign, in the width of their operation.
-fn is_same(ours: &Part, llvms: &Part) -> bool {
+fn is_same(ours: &TextPart, llvms: &TextPart) -> bool {
     match (ours, llvms) {
         (Number(a), Number(b)) => [0, 1 << 8, 1 << 16, 1 << 32].contains(&a.abs_diff(*b)),
         _ => ours == llvms,
     }
 }
 
-fn parts(arch: Arch, text: &str) -> Vec<Part> {
+fn parts(arch: Arch, text: &str) -> Vec<TextPart> {
     let text = text.split("//").next().unwrap_or(text).to_lowercase();
     let separator = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'));
-    // A minus stands right before its number.
+    // A minus comes right before its number.
     let text = text.replace("- ", "-").replace('-', " -");
     let words = text.split(separator).filter(|word| !word.is_empty());
     let words = words.filter(|word| !is_habit(arch, word));
-    let mut parts: Vec<Part> = words.map(|word| part(arch, word)).collect();
+    let mut parts: Vec<TextPart> = words.map(|word| part(arch, word)).collect();
     match arch {
         Arch::X86_64 => x86_64(&mut parts),
         Arch::AArch64 => aarch64(&mut parts),
@@ -90,7 +90,7 @@ fn is_habit(arch: Arch, word: &str) -> bool {
     word == "." || habits.contains(&word)
 }
 
-fn part(arch: Arch, text: &str) -> Part {
+fn part(arch: Arch, text: &str) -> TextPart {
     let digits = text.trim_start_matches('.');
     let (sign, digits) = match digits.strip_prefix('-') {
         Some(digits) => (-1_i64, digits),
@@ -115,14 +115,14 @@ fn part(arch: Arch, text: &str) -> Part {
 }
 
 /// The name of the instruction.
-fn name(parts: &[Part]) -> String {
+fn name(parts: &[TextPart]) -> String {
     match parts.first() {
         Some(Word(name)) => name.clone(),
         _ => String::new(),
     }
 }
 
-fn x86_64(parts: &mut Vec<Part>) {
+fn x86_64(parts: &mut Vec<TextPart>) {
     // A displacement of nothing may be left away.
     parts.retain(|part| *part != Number(0));
     if name(parts) == "movabs" {
@@ -133,7 +133,7 @@ fn x86_64(parts: &mut Vec<Part>) {
     }
 }
 
-fn aarch64(parts: &mut Vec<Part>) {
+fn aarch64(parts: &mut Vec<TextPart>) {
     let name = name(parts);
     let is_wide = matches!(name.as_str(), "movz" | "movn");
     // A shifted immediate, of which LLVM may write the value.
@@ -159,7 +159,7 @@ fn aarch64(parts: &mut Vec<Part>) {
     }
 }
 
-fn powerpc64(parts: &mut Vec<Part>) {
+fn powerpc64(parts: &mut Vec<TextPart>) {
     let name = name(parts);
     // Shifts are rotations under a mask (Power ISA, book I, C.7).
     let rotation = match (name.as_str(), parts.as_slice()) {
@@ -191,7 +191,7 @@ fn powerpc64(parts: &mut Vec<Part>) {
 
 /// The masks of branches, and what clears the rest, are parts of LLVM's names (Principles of
 /// Operation, BRANCH ON CONDITION).
-fn systemz(parts: &mut Vec<Part>) {
+fn systemz(parts: &mut Vec<TextPart>) {
     const CONDITIONS: [&str; 16] = [
         "nop", "o", "h", "nle", "l", "nhe", "lh", "ne", "e", "nlh", "he", "nl", "le", "nh", "no", "",
     ];
@@ -212,7 +212,7 @@ fn systemz(parts: &mut Vec<Part>) {
     parts[0] = Word(renamed);
 }
 
-fn riscv64(parts: &mut Vec<Part>) {
+fn riscv64(parts: &mut Vec<TextPart>) {
     if *parts == [word("nop")] {
         *parts = vec![word("addi"), word("zero"), word("zero"), Number(0)];
     }

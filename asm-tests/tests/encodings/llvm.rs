@@ -78,7 +78,7 @@ pub fn disassemble(program: &str, arch: Arch, instructions: &[Vec<u8>]) -> Vec<S
     texts
 }
 
-/// Writes the target of a branch as a distance from the instruction, which stands at `at` for LLVM:
+/// Writes the target of a branch as a distance from the instruction, which is at `at` for LLVM:
 /// on SystemZ it tells where the target is, on x86-64 how far from the instruction's end.
 fn relative(arch: Arch, text: &mut String, at: i64, len: i64) {
     let Some((rest, target)) = text.rsplit_once([' ', ',']) else {

@@ -3,7 +3,7 @@
 //! Sequences are enumerated with operands of every class and every boundary, and assembled as a
 //! runtime has it done. `asm-tests/encodings/ARCH.txt` holds each instruction that occurs in them,
 //! with what LLVM reads it as; the README beside it says how it is written. The variants of
-//! PowerPC share a file, in which the bytes stand in big-endian order, and what not all of them
+//! PowerPC share a file, in which the bytes are in big-endian order, and what not all of them
 //! have is marked with those that do.
 //!
 //! The tests compare it with what is assembled now, and, where LLVM 19 is installed, with LLVM: its
@@ -108,7 +108,7 @@ const STRIDE: usize = if cfg!(emulated) { 13 } else { 1 };
 
 /// What became of the cases.
 #[derive(Debug, Default)]
-struct Made {
+struct CaseCounts {
     cases: usize,
     assembled: usize,
     /// By the kind of error.
@@ -119,7 +119,7 @@ struct Made {
     total: usize,
 }
 
-impl Made {
+impl CaseCounts {
     fn by(machine: &Machine) -> Self {
         let mut made = Self::default();
         for case in Cases::of(machine).iter().step_by(STRIDE) {
@@ -263,7 +263,7 @@ fn is_none(bytes: &[u8]) -> bool {
     bytes == [0; 4] || bytes == [0, 1]
 }
 
-fn is_recorded(machine: &Machine, made: &Made) {
+fn is_recorded(machine: &Machine, made: &CaseCounts) {
     println!(
         "{}: {} cases, {} assembled, {} instructions, {} different ones; refused: {:?}",
         machine.arch,
@@ -351,7 +351,7 @@ fn is_branch(text: &str) -> bool {
 }
 
 /// Our listing says what LLVM's disassembler says.
-fn is_listed_alike(machine: &Machine, made: &Made) {
+fn is_listed_alike(machine: &Machine, made: &CaseCounts) {
     let recorded = recorded(machine);
     let instructions = made.instructions.iter().filter(|(bytes, _)| !is_none(bytes));
     let both: Vec<_> = instructions
@@ -377,7 +377,7 @@ fn write(machines: &[&Machine]) {
     let program = llvm::llvm_mc().expect("llvm-mc 19");
     let mut variants: BTreeMap<Vec<u8>, Vec<Arch>> = BTreeMap::new();
     for machine in machines {
-        for bytes in Made::by(machine).instructions.into_keys() {
+        for bytes in CaseCounts::by(machine).instructions.into_keys() {
             variants.entry(bytes).or_default().push(machine.arch);
         }
     }
@@ -421,7 +421,7 @@ macro_rules! machines {
         $(
             #[test]
             fn $name() {
-                let made = Made::by(&$machine);
+                let made = CaseCounts::by(&$machine);
                 is_recorded(&$machine, &made);
                 // What LLVM says does not depend on the machine that asks.
                 if !cfg!(emulated) {

@@ -15,7 +15,7 @@ use crate::record::{Record, Sectioned, Slot, Target};
 use crate::theirs::BASE;
 
 /// The object with its common symbols in sections of their own, as JITLink has them, and without
-/// what none of its symbols leads to.
+/// what none of its symbols refers to.
 pub(crate) fn graph<'data>(name: &str, bytes: &'data [u8]) -> Result<Graph<'data>> {
     let mut graph = Graph::new(name, Object::parse(bytes)?);
     for index in 0..graph.symbols().len() {
@@ -250,7 +250,7 @@ pub(crate) fn link(
         .resolve(|name| outside(name).map(CodeAddr::new))
         .map_err(said)?;
     if resolved.graph().arch() == Arch::X86_64 {
-        // JITLink rewrites loads from the table there, and nowhere else.
+        // JITLink rewrites loads from the table only there.
         keep_operations(&mut resolved);
         relax(&mut resolved).map_err(said)?;
     }

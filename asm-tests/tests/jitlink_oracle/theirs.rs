@@ -247,13 +247,13 @@ fn record(
     }
     let stubs = printed.get(STUBS);
     for (start, size, ..) in stubs.map(|stubs| &stubs.blocks[..]).unwrap_or_default() {
-        // Its edges lead to its entry.
+        // Its edges refer to its entry.
         let mut edges = stubs.unwrap().edges.iter();
         let edge = edges
             .find(|(addr, _)| (*start..start + size).contains(addr))
             .unwrap();
         let Target::Addr(entry) = target(&edge.1) else {
-            panic!("a stub leads to {}", edge.1)
+            panic!("a stub refers to {}", edge.1)
         };
         let owner = record.entries.iter().find(|slot| slot.addr == entry);
         let entry = owner.unwrap_or_else(|| panic!("no entry at {entry:#x}: {:x?}", record.entries));

@@ -186,7 +186,7 @@ fn readers_see_the_old_or_the_new_sequence_while_the_writer_stops_them_anywhere(
 fn addresses_in_a_site_that_are_no_return_offsets_keep_nobody_from_patching_it() {
     let _alone = alone();
     let lab = Lab::new(WhenInside::Fail);
-    // No call stands in the site any more.
+    // The site holds no call any more.
     lab.patch(1000, 1).unwrap();
     let (start, end) = (lab.site.addr().get(), lab.site.end().get());
     let (ready, done) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -256,7 +256,7 @@ fn a_callee_that_blocks_inside_a_call_keeps_its_site_until_it_returns() {
 /// Not on RISC-V, where LLVM leaves the return address in its register, which a call would lose.
 #[cfg(not(target_arch = "riscv64"))]
 #[test]
-fn retired_stubs_are_given_back_when_asking_shows_that_nobody_returns_there() {
+fn retired_stubs_are_freed_when_asking_shows_that_nobody_returns_there() {
     let _alone = alone();
     let lab = Lab::new(WhenInside::Fail);
     let call = |target: u64| {

@@ -57,7 +57,7 @@ fn a_thread_at_every_instruction_boundary_of_a_site() {
             let _attached = lab.world.attach().unwrap();
             step(lab.entry, 7)
         });
-        // It waits nowhere any more, nor where it does now.
+        // It waits there no more, nor where it does now.
         let _release = Release(|| {
             SITE.store(0, Ordering::SeqCst);
             AT.store(0, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Sites at the start of a function, before its frame stands.
+//! Sites at the start of a function, before its frame is set up.
 
 use super::*;
 use patchpoint::addr::FnOffset;
@@ -16,7 +16,7 @@ fn entry_module(engine: &Engine) -> Module {
 }
 
 #[test]
-fn an_entry_returns_jumps_elsewhere_and_falls_through() {
+fn an_entry_returns_jumps_away_and_falls_through() {
     let (engine, _) = engine();
     let module = entry_module(&engine);
     assert_eq!(call(&module, "entered", [4, 0]), 9);
@@ -24,9 +24,9 @@ fn an_entry_returns_jumps_elsewhere_and_falls_through() {
         .patch(100, &Sequence::new().mov(result(), arg(0)).ret())
         .unwrap();
     assert_eq!(call(&module, "entered", [4, 0]), 4);
-    let elsewhere = module.function("redirected").unwrap().addr();
+    let redirected = module.function("redirected").unwrap().addr();
     // SAFETY: the two functions take and return the same.
-    let jump = Sequence::new().jump(unsafe { Target::addr(elsewhere) });
+    let jump = Sequence::new().jump(unsafe { Target::addr(redirected) });
     engine.patch(100, &jump).unwrap();
     assert_eq!(call(&module, "entered", [4, 0]), 44);
     count(&engine, &module);

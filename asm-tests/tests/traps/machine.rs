@@ -21,7 +21,7 @@ pub(super) struct Machine {
     /// A register that functions preserve, which [`asm_tests::SETS_PRESERVED`] writes: where it can
     /// be, the one in which `recurses` keeps its argument.
     pub(super) preserved: DwarfReg,
-    /// Registers that the C convention gives up, and that hold no argument.
+    /// Registers that the C convention clobbers, and that hold no argument.
     pub(super) free: [DwarfReg; 2],
     /// That of a function's second argument. The first may be in that of the result.
     pub(super) argument: DwarfReg,

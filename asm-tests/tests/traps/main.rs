@@ -14,7 +14,7 @@ use machine::HOST;
 use patchpoint::addr::{CodeAddr, RecordId};
 use patchpoint::arch::Arch;
 use patchpoint::deopt::ExitStubs;
-use patchpoint::engine::{Code, Engine};
+use patchpoint::engine::{Engine, LoadedCode};
 use patchpoint::publish::SingleThreaded;
 use patchpoint::site::{self, EntrySpec, Module, Site};
 use patchpoint::{CallShape, Error, Result};
@@ -80,7 +80,7 @@ fn address(function: extern "C" fn(u64) -> u64) -> CodeAddr {
     CodeAddr::new(function as usize as u64)
 }
 
-fn load(engine: &Engine, callee: extern "C" fn(u64) -> u64) -> Code {
+fn load(engine: &Engine, callee: extern "C" fn(u64) -> u64) -> LoadedCode {
     let callee = address(callee);
     engine
         .load(&machine::object(callee.get()), |_| Some(callee))

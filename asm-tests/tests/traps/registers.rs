@@ -23,7 +23,7 @@ fn callee_saved_registers_are_live_out_whatever_the_list_says() {
         1
     );
     assert_eq!((bytes(&site), engine.status(&site)), (before, Status::Original));
-    // What the convention gives up is free.
+    // What the convention clobbers is free.
     engine
         .patch(
             1,

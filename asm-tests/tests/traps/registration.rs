@@ -21,7 +21,7 @@ fn a_reserved_length_of_zero_is_refused() {
 }
 
 /// Every length that site 4, of nops, and site 1, of a call and nops, could be told, against what
-/// stands there.
+/// is there.
 #[test]
 fn a_patchpoint_told_too_long_or_too_short_is_refused() {
     let (engine, _) = engine();

@@ -62,7 +62,7 @@ fn a_callee_patches_the_site_it_returns_into() {
 }
 
 #[test]
-fn what_would_stand_on_the_return_offset_is_refused_while_a_callee_is_in_the_call() {
+fn what_would_cover_the_return_offset_is_refused_while_a_callee_is_in_the_call() {
     let (engine, _) = engine();
     let module = registered_for_calls(&engine, callee);
     let inner = engine.clone();
@@ -203,7 +203,7 @@ fn a_stub_is_kept_while_its_callee_runs_and_reclaimed_after_a_drain() {
         }
         assert!(
             inner.stub_stats().slots >= 1,
-            "the stub was given back under its callee"
+            "the stub was freed under its callee"
         );
         a + 100
     });

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use patchpoint::publish::{Level, Publisher, serialize};
 
-use super::{Job, Offer, Way};
+use super::{Contender, Job, Offer};
 use crate::measure::time;
 use crate::pages::{self, Foreign, PAGE};
 use crate::subject::RESERVED;
@@ -44,7 +44,7 @@ fn each(count: usize, mut one: impl FnMut(usize, &[u8; RESERVED]) + 'static) -> 
     }
 }
 
-fn store(count: usize, stride: usize, serialized: bool) -> Way {
+fn store(count: usize, stride: usize, serialized: bool) -> Contender {
     let view = pages::writable_view_of_code(count * stride);
     let batch = each(count, move |number, bytes| {
         // SAFETY: in the view.
@@ -53,10 +53,10 @@ fn store(count: usize, stride: usize, serialized: bool) -> Way {
             serialize();
         }
     });
-    Way::new("limit-store", count, batch)
+    Contender::new("limit-store", count, batch)
 }
 
-fn mprotect_each() -> Way {
+fn mprotect_each() -> Contender {
     let code = Foreign::new(&vec![0xcc; SINGLES * PAGE]);
     let batch = each(SINGLES, move |number, bytes| {
         let at = code.at + (number * PAGE) as u64;
@@ -68,10 +68,10 @@ fn mprotect_each() -> Way {
         unsafe { pages::protect(at, PAGE, false) };
         serialize();
     });
-    Way::new("limit-mprotect", SINGLES, batch)
+    Contender::new("limit-mprotect", SINGLES, batch)
 }
 
-fn mprotect_once() -> Way {
+fn mprotect_once() -> Contender {
     let len = (THOUSAND * RESERVED).next_multiple_of(PAGE);
     let code = Foreign::new(&vec![0xcc; len]);
     let batch = each(THOUSAND, move |number, bytes| {
@@ -87,10 +87,10 @@ fn mprotect_once() -> Way {
             serialize();
         }
     });
-    Way::new("limit-mprotect", THOUSAND, batch)
+    Contender::new("limit-mprotect", THOUSAND, batch)
 }
 
-fn pwrite(count: usize, serialized: bool) -> Way {
+fn pwrite(count: usize, serialized: bool) -> Contender {
     let stride = if serialized { PAGE } else { RESERVED };
     let code = Foreign::new(&vec![0xcc; count * stride]);
     let file = std::fs::File::options()
@@ -104,11 +104,11 @@ fn pwrite(count: usize, serialized: bool) -> Way {
             serialize();
         }
     });
-    Way::new("limit-pwrite", count, batch)
+    Contender::new("limit-pwrite", count, batch)
 }
 
 /// An aligned store of 8 bytes; with a membarrier if `publisher`.
-fn quadword(publisher: Option<Publisher>) -> Way {
+fn quadword(publisher: Option<Publisher>) -> Contender {
     let view = pages::writable_view_of_code(SINGLES * PAGE);
     let batch = each(SINGLES, move |number, bytes| {
         let word = u64::from_ne_bytes([bytes[0]; 8]);
@@ -119,5 +119,5 @@ fn quadword(publisher: Option<Publisher>) -> Way {
             None => serialize(),
         }
     });
-    Way::new("limit-store", SINGLES, batch)
+    Contender::new("limit-store", SINGLES, batch)
 }

@@ -4,7 +4,7 @@
 //! Every way changes bytes of executable memory each time, between two states, and is timed around
 //! what its users call: whatever can be made ready before is. Ours are commits of prepared
 //! transactions, compared and read back. Some of the others do less than that and some more, so the
-//! limits stand beside: the bare stores and system calls.
+//! limits are beside: the bare stores and system calls.
 
 mod limits;
 mod ours;
@@ -72,7 +72,7 @@ impl Job {
 }
 
 /// One way to do a job.
-struct Way {
+struct Contender {
     /// Whose.
     who: &'static str,
     /// How many times the job is done in a batch.
@@ -80,22 +80,22 @@ struct Way {
     /// Does a batch and returns the time that counts.
     batch: Box<dyn FnMut() -> Duration>,
     /// Does it in a process with busy threads of its own, while ours rest.
-    elsewhere: bool,
+    in_another_process: bool,
 }
 
-impl Way {
+impl Contender {
     fn new(who: &'static str, operations: usize, batch: impl FnMut() -> Duration + 'static) -> Self {
         Self {
             who,
             operations,
             batch: Box::new(batch),
-            elsewhere: false,
+            in_another_process: false,
         }
     }
 }
 
 /// A way, or why there is none.
-type Offer = Result<Way, Cannot>;
+type Offer = Result<Contender, Cannot>;
 
 /// Who cannot do a job, and why.
 #[derive(Clone, Copy, Debug)]
@@ -177,10 +177,10 @@ fn measured(job: Job, busy: &Busy, who: impl Fn(&str) -> bool) -> Vec<Entry> {
 }
 
 /// Does a batch of a way; returns nanoseconds for one operation.
-fn batch<'w>(way: &'w mut Way, busy: &'w Busy) -> impl FnMut() -> f64 + 'w {
+fn batch<'w>(way: &'w mut Contender, busy: &'w Busy) -> impl FnMut() -> f64 + 'w {
     move || {
-        let took = match way.elsewhere {
-            true => busy.resting(&mut way.batch),
+        let took = match way.in_another_process {
+            true => busy.while_paused(&mut way.batch),
             false => (way.batch)(),
         };
         took.as_nanos() as f64 / way.operations as f64

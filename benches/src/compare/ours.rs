@@ -4,11 +4,11 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use patchpoint::engine::Engine;
-use patchpoint::memory::Ask;
+use patchpoint::memory::StrategyChoice;
 use patchpoint::publish::GracePeriod;
 use patchpoint::site::{Module, Site};
 
-use super::{Job, Offer, Way, cannot};
+use super::{Contender, Job, Offer, cannot};
 use crate::many::{commit_all, hundreds, transactions};
 use crate::measure::time;
 use crate::pages::PAGE;
@@ -25,8 +25,18 @@ pub(super) fn offers(job: Job) -> Vec<Offer> {
     let strategies = |count, size| {
         vec![
             Ok(way("alias", Sites::loaded(count, false), size, false)),
-            Ok(way("procmem", Sites::foreign(count, Ask::ProcMem), size, false)),
-            Ok(way("toggle", Sites::foreign(count, Ask::Toggle), size, false)),
+            Ok(way(
+                "procmem",
+                Sites::foreign(count, StrategyChoice::ProcMem),
+                size,
+                false,
+            )),
+            Ok(way(
+                "toggle",
+                Sites::foreign(count, StrategyChoice::Toggle),
+                size,
+                false,
+            )),
         ]
     };
     let only_alias = |way| {
@@ -61,7 +71,7 @@ impl Sites {
     }
 
     /// In memory of a JIT: single ones on pages of their own.
-    fn foreign(count: usize, ask: Ask) -> Self {
+    fn foreign(count: usize, ask: StrategyChoice) -> Self {
         let engine = subject::engine();
         let stride = if count == SINGLES { PAGE } else { 0 };
         let code = Copies::new(&engine, count, stride).adopt(&engine, ask).unwrap();
@@ -95,15 +105,15 @@ impl Sites {
     }
 }
 
-fn way(who: &'static str, mut sites: Sites, size: usize, immediate: bool) -> Way {
-    Way::new(who, sites.sites.len(), move || sites.change(size, immediate))
+fn way(who: &'static str, mut sites: Sites, size: usize, immediate: bool) -> Contender {
+    Contender::new(who, sites.sites.len(), move || sites.change(size, immediate))
 }
 
 /// The whole of it, with making exit stubs: invalidating is for good, so each time it is a function
 /// of its own.
-fn invalidate() -> Way {
+fn invalidate() -> Contender {
     let engine = subject::engine();
-    Way::new("alias", 1, move || {
+    Contender::new("alias", 1, move || {
         let module = hundreds(&engine, 1, false).remove(0);
         let function = module.function("hundred").unwrap();
         let took = time(|| _ = black_box(engine.invalidate(&function).unwrap()));

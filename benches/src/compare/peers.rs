@@ -7,7 +7,7 @@ use asmkit::{Arch, CodeBuffer, JitAllocator, rewrite_region_span};
 use dynasmrt::ExecutableBuffer;
 use static_keys::{define_static_key_false, static_branch_unlikely};
 
-use super::{Job, Offer, Way, cannot};
+use super::{Contender, Job, Offer, cannot};
 use crate::measure::time;
 use crate::pages::{Foreign, PAGE};
 use crate::subject::RESERVED;
@@ -72,7 +72,7 @@ fn each(count: usize, mut one: impl FnMut(usize) + 'static) -> impl FnMut() -> D
 }
 
 /// `protect_with_handle`, a copy, and the handle's drop, which puts the protection back.
-fn region() -> Way {
+fn region() -> Contender {
     let code = Foreign::new(&[0xcc; PAGE]);
     let at = std::ptr::with_exposed_provenance_mut::<u8>(code.at as usize);
     let batch = each(SINGLES, move |turn| {
@@ -83,7 +83,7 @@ fn region() -> Way {
         unsafe { at.copy_from_nonoverlapping(black_box(&bytes).as_ptr(), RESERVED) };
         drop(handle.unwrap());
     });
-    Way::new("region", SINGLES, batch)
+    Contender::new("region", SINGLES, batch)
 }
 
 #[inline(never)]
@@ -96,8 +96,8 @@ extern "C" fn replacement(value: u64) -> u64 {
     black_box(value).wrapping_add(1)
 }
 
-/// A function is led elsewhere, and back.
-fn retour() -> Way {
+/// A function is redirected, and back.
+fn retour() -> Contender {
     let (target, to) = (original as *const (), replacement as *const ());
     // SAFETY: both are functions of the same type, and no other thread calls them.
     let detour = unsafe { retour::RawDetour::new(target, to) }.unwrap();
@@ -115,7 +115,7 @@ fn retour() -> Way {
             turn % 2 == 1
         );
     });
-    Way::new("retour", SINGLES, batch)
+    Contender::new("retour", SINGLES, batch)
 }
 
 define_static_key_false!(KEY);
@@ -129,7 +129,7 @@ fn branch() -> u64 {
 }
 
 /// A branch is switched on, and off.
-fn static_keys() -> Way {
+fn static_keys() -> Contender {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(static_keys::global_init);
     let batch = each(SINGLES, |turn| {
@@ -144,11 +144,11 @@ fn static_keys() -> Way {
     });
     // It has to be somewhere for there to be something to change.
     black_box(branch());
-    Way::new("static-keys", SINGLES, batch)
+    Contender::new("static-keys", SINGLES, batch)
 }
 
 /// Regions of reserved bytes are rewritten.
-fn asmkit(regions: usize, operations: usize) -> Way {
+fn asmkit(regions: usize, operations: usize) -> Contender {
     let mut buffer = CodeBuffer::new(asmkit::Environment::new(Arch::X64));
     let marks: Vec<_> = {
         let mut assembler = asmkit::x86::Assembler::new(&mut buffer);
@@ -165,11 +165,11 @@ fn asmkit(regions: usize, operations: usize) -> Way {
         // SAFETY: the span holds the code, and nothing runs there.
         unsafe { rewrite_region_span(&mut allocator, &mut span, place, black_box(&bytes)) }.unwrap();
     });
-    Way::new("asmkit", operations, batch)
+    Contender::new("asmkit", operations, batch)
 }
 
 /// Memory is made writable, so many places are changed in it, and it is made executable again.
-fn dynasmrt(places: usize) -> Way {
+fn dynasmrt(places: usize) -> Contender {
     let mut assembler = dynasmrt::x64::Assembler::new().unwrap();
     for _ in 0..places {
         assembler.extend([0xcc; RESERVED]);
@@ -186,5 +186,5 @@ fn dynasmrt(places: usize) -> Way {
         }
         code = writable.make_exec().ok();
     });
-    Way::new("dynasmrt-toggle", SINGLES * places, batch)
+    Contender::new("dynasmrt-toggle", SINGLES * places, batch)
 }

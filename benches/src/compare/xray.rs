@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::{Job, Offer, Way, cannot};
+use super::{Contender, Job, Offer, cannot};
 use crate::program::{self, Program};
 
 /// Single patches in a batch of the program.
@@ -16,9 +16,9 @@ const SLEDS: usize = 1024;
 /// Patching one function, of two sleds, and all.
 pub(super) fn offers(job: Job, threads: usize) -> Vec<Offer> {
     let way = |letter, operations| match start(threads) {
-        Some(mut program) => Ok(Way {
-            elsewhere: true,
-            ..Way::new("xray", operations, move || {
+        Some(mut program) => Ok(Contender {
+            in_another_process: true,
+            ..Contender::new("xray", operations, move || {
                 Duration::from_nanos(program.ask(letter)[0])
             })
         }),

@@ -10,26 +10,26 @@ use serde_json::Value;
 use super::{number, text};
 
 const SIZE: (u32, u32) = (900, 640);
-/// Names of lines stand below the chart, where no line is, in so many columns and rows of that
+/// Names of lines are below the chart, where no line is, in so many columns and rows of that
 /// height.
 const COLUMNS: usize = 2;
 const ROW: i32 = 18;
 const MARGIN: i32 = 8;
 
 /// A line: its name, and for each number of sites how much of it.
-struct Line<'v> {
+struct NamedCurve<'v> {
     what: &'v str,
     points: Vec<(f64, f64)>,
 }
 
-fn line(entry: &Value) -> Result<Line<'_>, String> {
+fn line(entry: &Value) -> Result<NamedCurve<'_>, String> {
     let points = entry["points"].as_array().ok_or("no points")?;
     let points = points
         .iter()
         .map(|point| Ok((number(point, "sites")?, number(point, "each")?)))
         .collect::<Result<_, String>>()?;
     let what = text(entry, "what")?;
-    Ok(Line { what, points })
+    Ok(NamedCurve { what, points })
 }
 
 pub(super) fn draw(to: &Path, entries: &[Value], caption: &str) -> Result<(), Box<dyn Error>> {

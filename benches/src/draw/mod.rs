@@ -15,7 +15,7 @@ pub struct Pictures {
     pub latency: PathBuf,
     /// What `scale --json` wrote.
     pub scale: PathBuf,
-    /// When, and on what machine: stands in each picture.
+    /// When, and on what machine: shown in each picture.
     pub caption: String,
     /// The folder of `latency.svg` and `scale.svg`.
     pub folder: PathBuf,

@@ -8,7 +8,7 @@ use patchpoint::engine::Engine;
 use patchpoint::site::Module;
 
 use super::{Goal, Speed};
-use crate::made::{Made, shape};
+use crate::made::{SyntheticModules, shape};
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::memory;
 use crate::subject;
@@ -25,7 +25,7 @@ const EFFORT: Effort = Effort {
 
 /// All rows.
 pub(super) fn all() -> Vec<Speed> {
-    let made = Made::new(SITES, MODULES);
+    let made = SyntheticModules::new(SITES, MODULES);
     let engine = subject::engine();
     let (modules, bytes) = registered(&made, &engine);
     let addrs: Vec<CodeAddr> = modules
@@ -50,7 +50,7 @@ pub(super) fn all() -> Vec<Speed> {
 }
 
 /// Registers everything; returns the bytes that it took besides the maps.
-fn registered(made: &Made, engine: &Engine) -> (Vec<Module>, i64) {
+fn registered(made: &SyntheticModules, engine: &Engine) -> (Vec<Module>, i64) {
     let (mut modules, mut bytes) = (Vec::with_capacity(made.len()), 0);
     for (number, map) in made.maps().into_iter().enumerate() {
         let map_len = map.len() as i64;

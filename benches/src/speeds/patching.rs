@@ -6,7 +6,7 @@ use patchpoint::engine::Engine;
 use patchpoint::sequence::{Cond, Field, Mem, Sequence, Target, arg, result};
 
 use super::{Goal, Speed};
-use crate::made::Made;
+use crate::made::SyntheticModules;
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::pages;
 use crate::subject;
@@ -89,7 +89,7 @@ fn shaped(number: usize) -> Sequence {
     }
 }
 
-fn engine_with_sites(made: &Made, warm: bool) -> Engine {
+fn engine_with_sites(made: &SyntheticModules, warm: bool) -> Engine {
     let engine = subject::engine();
     made.register(&engine);
     if warm {
@@ -100,7 +100,7 @@ fn engine_with_sites(made: &Made, warm: bool) -> Engine {
 }
 
 fn figures() -> [Figure; 4] {
-    let made = Made::new(SITES, 1);
+    let made = SyntheticModules::new(SITES, 1);
     let patch_all = |engine: &Engine, sequences: &[Sequence]| {
         time(|| {
             for (id, sequence) in sequences.iter().enumerate() {
@@ -108,7 +108,7 @@ fn figures() -> [Figure; 4] {
             }
         })
     };
-    let other = Made::new(SITES, 1);
+    let other = SyntheticModules::new(SITES, 1);
     let (warm, mut number) = (engine_with_sites(&other, true), 1);
     let mut seen = || {
         let sequences: Vec<Sequence> = (number..).take(2 * SITES).map(hit).collect();
@@ -129,7 +129,7 @@ fn figures() -> [Figure; 4] {
         (0..SITES as u64).for_each(|id| _ = engine.restore(id).unwrap());
         took
     };
-    let third = Made::new(SITES, 1);
+    let third = SyntheticModules::new(SITES, 1);
     let mut first = || {
         let engine = engine_with_sites(&third, false);
         let sequences: Vec<Sequence> = (0..SITES).map(|n| shaped(n * 7)).collect();

@@ -5,10 +5,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use patchpoint::publish::GracePeriod;
-use patchpoint::stackmap::{Endian, LiveOut, Location, Place, StackMaps, StackSize};
+use patchpoint::stackmap::{Endian, LiveOut, Location, LocationKind, StackMaps, StackSize};
 
 use super::{Goal, Speed};
-use crate::made::{Made, shape};
+use crate::made::{SyntheticModules, shape};
 use crate::measure::{Effort, interleave, time};
 use crate::program::{self, Program};
 use crate::subject;
@@ -22,7 +22,7 @@ const EFFORT: Effort = Effort {
 
 /// Both rows.
 pub(super) fn all() -> Vec<Speed> {
-    let made = Made::new(RECORDS, 1);
+    let made = SyntheticModules::new(RECORDS, 1);
     let map = made.map(0);
     let sum = visit(&map);
     let engine = subject::engine();
@@ -123,12 +123,14 @@ fn visit(section: &[u8]) -> u64 {
 }
 
 fn of_location(location: &Location) -> u64 {
-    let (kind, value) = match location.place {
-        Place::Register { reg, .. } => (1, u64::from(reg.get())),
-        Place::Direct { reg, offset } => (2, u64::from(reg.get()).wrapping_add_signed(offset.into())),
-        Place::Indirect { reg, offset } => (3, u64::from(reg.get()).wrapping_add_signed(offset.into())),
-        Place::Constant { value } => (4, i64::from(value) as u64),
-        Place::ConstantIndex { index } => (5, index.into()),
+    let (kind, value) = match location.kind {
+        LocationKind::Register { reg, .. } => (1, u64::from(reg.get())),
+        LocationKind::Direct { reg, offset } => (2, u64::from(reg.get()).wrapping_add_signed(offset.into())),
+        LocationKind::Indirect { reg, offset } => {
+            (3, u64::from(reg.get()).wrapping_add_signed(offset.into()))
+        }
+        LocationKind::Constant { value } => (4, i64::from(value) as u64),
+        LocationKind::ConstantIndex { index } => (5, index.into()),
     };
     value.wrapping_add(kind + u64::from(location.size))
 }

@@ -1,9 +1,9 @@
 //! The walls between what is the same everywhere and what an architecture decides.
 //!
-//! An architecture encodes one resolved operation after another into a [`Code`], in which branches
-//! take no room yet: their form depends on distances that are known only when all is encoded.
-//! `sequence/layout` then chooses the forms, shortest first, and asks the architecture to write
-//! each.
+//! An architecture encodes one resolved operation after another into an [`EncodedCode`], in which
+//! branches take no room yet: their form depends on distances that are known only when all is
+//! encoded. `sequence/layout` then chooses the forms, shortest first, and asks the architecture to
+//! write each.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ use crate::op::{Base, Cond, Dest, Extension, Op, ValueNumber, Width};
 /// Why an architecture cannot encode an operation. The caller knows the site and the operation's
 /// index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum EncodingRefusal {
     /// No register is free for what is named.
     NoScratch(&'static str),
     /// An operand that this operation cannot take.
@@ -32,14 +32,14 @@ pub enum Refusal {
 }
 
 /// A constant of that width, sign-extended.
-pub(crate) fn immediate(value: u64, width: Width) -> Result<i64, Refusal> {
+pub(crate) fn immediate(value: u64, width: Width) -> Result<i64, EncodingRefusal> {
     width
         .sign_extend(value)
-        .ok_or(Refusal::Immediate { value, width })
+        .ok_or(EncodingRefusal::Immediate { value, width })
 }
 
 /// The 64 bits that a constant of that width extends to.
-pub(crate) fn extended(value: u64, width: Width, extension: Extension) -> Result<u64, Refusal> {
+pub(crate) fn extended(value: u64, width: Width, extension: Extension) -> Result<u64, EncodingRefusal> {
     let signed = immediate(value, width)?;
     Ok(match (width, extension) {
         (Width::B1, Extension::Zero) => u64::from(signed as u8),
@@ -62,7 +62,7 @@ pub enum BranchKind {
 
 /// The form of a branch, shortest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Form {
+pub enum BranchForm {
     /// The one with the nearest reach.
     Short,
     /// The usual one.
@@ -74,7 +74,7 @@ pub enum Form {
 /// A branch that is still to be encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Branch {
-    /// Its position in [`Code::bytes`], in which it and the branches before it take no room.
+    /// Its position in [`EncodedCode::bytes`], in which it and the branches before it take no room.
     pub at: u32,
     /// What it does.
     pub kind: BranchKind,
@@ -83,7 +83,7 @@ pub struct Branch {
     /// The register that the far form may clobber.
     pub scratch: Option<DwarfReg>,
     /// The form that it has so far.
-    pub form: Form,
+    pub form: BranchForm,
     /// What the architecture notes for itself.
     pub detail: u16,
     /// The operation's index in the sequence.
@@ -93,7 +93,7 @@ pub struct Branch {
 /// Four bytes that become the distance from the end of their instruction to `target`.
 #[derive(Clone, Copy, Debug)]
 pub struct PcRelative {
-    /// Position of the four bytes in [`Code::bytes`].
+    /// Position of the four bytes in [`EncodedCode::bytes`].
     pub at: u32,
     /// Bytes from their start to the end of the instruction.
     pub to_end: u32,
@@ -103,7 +103,7 @@ pub struct PcRelative {
     pub op: u32,
 }
 
-/// Where the code will stand.
+/// Where the code will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// At this address.
@@ -114,8 +114,8 @@ pub enum Origin {
 
 /// Encoded operations.
 #[derive(Debug)]
-pub struct Code {
-    /// Where it will stand.
+pub struct EncodedCode {
+    /// Where it will be.
     pub origin: Origin,
     /// The instructions without the branches.
     pub bytes: Vec<u8>,
@@ -125,7 +125,7 @@ pub struct Code {
     pub pc_relative: Vec<PcRelative>,
     /// Where values of the sequence are in `bytes`.
     pub holes: Vec<Hole>,
-    /// Bytes by which the code may become longer once it is known where it stands.
+    /// Bytes by which the code may become longer once it is known where it is.
     pub extra: u32,
     /// Registers written so far.
     pub clobbers: RegSet,
@@ -133,7 +133,7 @@ pub struct Code {
     pub op: u32,
 }
 
-impl Code {
+impl EncodedCode {
     /// No code yet, for this place.
     #[must_use]
     #[inline]
@@ -187,7 +187,7 @@ impl Code {
             kind,
             dest,
             scratch,
-            form: Form::Short,
+            form: BranchForm::Short,
             detail,
             op: self.op,
         });
@@ -203,15 +203,15 @@ pub trait Backend: Sync {
     ///
     /// # Errors
     /// The architecture cannot do that, or not with so few free registers.
-    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal>;
+    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut EncodedCode) -> Result<(), EncodingRefusal>;
 
     /// The length of `branch` in `form`.
-    fn branch_len(&self, branch: &Branch, form: Form) -> u32;
+    fn branch_len(&self, branch: &Branch, form: BranchForm) -> u32;
 
-    /// Whether `branch` in `form`, standing at `from`, reaches `to`.
-    fn reaches(&self, branch: &Branch, form: Form, from: u64, to: u64) -> bool;
+    /// Whether `branch` in `form`, placed at `from`, reaches `to`.
+    fn reaches(&self, branch: &Branch, form: BranchForm, from: u64, to: u64) -> bool;
 
-    /// Appends `branch` in its form, standing at `from`; it reaches `to`.
+    /// Appends `branch` in its form, placed at `from`; it reaches `to`.
     ///
     /// # Panics
     /// It does not: see [`reaches`](Self::reaches).
@@ -223,14 +223,14 @@ pub trait Backend: Sync {
         None
     }
 
-    /// What stands around an address to which a thread may return although its call is gone: the
+    /// What surrounds an address to which a thread may return although its call is gone: the
     /// bytes before the address, and those from it on. Together they do nothing for who comes from
     /// above.
     fn around_return_offset(&self) -> (Vec<u8>, Vec<u8>) {
         (Vec::new(), Vec::new())
     }
 
-    /// Where the patchable jump of the site at `addr` stands: as early as it can.
+    /// The place of the patchable jump of the site at `addr`: as early as possible.
     ///
     /// # Errors
     /// The site is too short.
@@ -249,7 +249,7 @@ pub trait Backend: Sync {
     /// A length that the relocated instructions and the jump behind them do not exceed.
     fn relocated_bound(&self, addr: CodeAddr, bytes: &[u8]) -> u64;
 
-    /// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump
+    /// The instructions of `bytes`, which were at `addr`, as they are executed at `at`, and a jump
     /// to what followed them.
     ///
     /// # Errors

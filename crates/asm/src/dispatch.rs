@@ -26,7 +26,7 @@ mod tests {
     use llvm_stackmaps::addr::CodeAddr;
 
     use super::*;
-    use crate::backend::{Branch, BranchKind, Form};
+    use crate::backend::{Branch, BranchForm, BranchKind};
     use crate::live::JumpBytes;
     use crate::op::{Cond, Dest};
 
@@ -43,7 +43,7 @@ mod tests {
     const FAR: u64 = 0x7fff_1234_5678;
 
     /// What is appended for a branch that `reaches` refuses.
-    fn put(arch: Arch, kind: BranchKind, form: Form) -> Option<Vec<u8>> {
+    fn put(arch: Arch, kind: BranchKind, form: BranchForm) -> Option<Vec<u8>> {
         let branch = Branch {
             at: 0,
             kind,
@@ -72,7 +72,7 @@ mod tests {
             for kind in [BranchKind::Jump, BranchKind::JumpIf(Cond::Eq), BranchKind::Call] {
                 // There a call goes through ra, which it loses.
                 if (arch, kind) != (Arch::RiscV64, BranchKind::Call) {
-                    assert_eq!(put(arch, kind, Form::Far), None, "{arch:?} {kind:?}");
+                    assert_eq!(put(arch, kind, BranchForm::Far), None, "{arch:?} {kind:?}");
                 }
             }
         }
@@ -82,7 +82,7 @@ mod tests {
     fn a_near_branch_that_does_not_reach_is_never_left_out() {
         for arch in [Arch::AArch64, Arch::RiscV64] {
             for kind in [BranchKind::Jump, BranchKind::JumpIf(Cond::Eq), BranchKind::Call] {
-                assert_eq!(put(arch, kind, Form::Near), None, "{arch:?} {kind:?}");
+                assert_eq!(put(arch, kind, BranchForm::Near), None, "{arch:?} {kind:?}");
             }
         }
     }

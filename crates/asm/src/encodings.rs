@@ -227,7 +227,7 @@ impl Corpus {
 
     /// What LLVM 19 makes of the texts; `None` where it is not installed.
     ///
-    /// A label stands before each, since nothing else tells which of the object's bytes are whose
+    /// A label is before each, since nothing else tells which of the object's bytes are whose
     /// for every architecture: listings show no bytes for some, and a prefix is an instruction of
     /// its own for others.
     fn assemble_with_llvm(&self, texts: &[&str]) -> Option<Vec<String>> {

@@ -80,7 +80,9 @@ pub enum Error {
     )]
     ShadowFallsThrough { site: Box<SiteName> },
     /// A return anywhere but at the entry of a function.
-    #[error("{site}: operation {op} returns, which only an entry site allows: elsewhere the frame stands")]
+    #[error(
+        "{site}: operation {op} returns, which only an entry site allows: at other sites the frame is set up"
+    )]
     ReturnNotAllowed { site: Box<SiteName>, op: u32 },
     /// A call where its return address would overwrite the red zone, or misalign the stack.
     #[error("{site}: operation {op} calls, which only a patchpoint allows: jump to an exit stub instead")]

@@ -2,10 +2,11 @@
 //! architectures, on any host.
 //!
 //! Problem: a runtime wants to say "compare the shape of the first argument, load its third field
-//! into the result" once, and each site has those values elsewhere, as its stack map tells. What is
-//! put there may use only the registers that the compiler left free, has to fill the reserved bytes
-//! exactly, and differs on every architecture. Approach: a [`Sequence`](sequence::Sequence) names
-//! operands in terms of the record; [`assemble`](sequence::assemble) resolves them at one
+//! into the result" once, and each site has those values in other places, as its stack map tells.
+//! What is put there may use only the registers that the compiler left free, has to fill the
+//! reserved bytes exactly, and differs on every architecture. Approach: a
+//! [`Sequence`](sequence::Sequence) names operands in terms of the record;
+//! [`assemble`](sequence::assemble) resolves them at one
 //! [`SiteContext`](patchpoint_isa::SiteContext) to registers, memory and constants, has the
 //! architecture encode the resolved operations, chooses the shortest form of each branch, and pads
 //! with nops.

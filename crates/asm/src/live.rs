@@ -1,6 +1,6 @@
 //! The patchable jumps of live sites.
 //!
-//! A live site is lead nops, one patchable jump, and a tail. The lead and the tail are written when
+//! A live site is leading nops, one patchable jump, and trailing nops. The nops are written when
 //! the site is armed and never again: a thread may be between any two of their instructions at any
 //! time. The patchable jump is one instruction, or the part of one, that a single aligned store
 //! exchanges.
@@ -50,7 +50,7 @@ impl core::ops::Deref for JumpBytes {
     }
 }
 
-/// Where the patchable jump of a site stands.
+/// The place of the patchable jump of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatchableJump {
     /// Its distance from the site's start.
@@ -96,7 +96,7 @@ impl PatchableJump {
         Len::new(self.offset.get().saturating_add(self.len.get()))
     }
 
-    /// All bytes of an armed site of `len` bytes: lead, patchable jump, tail.
+    /// All bytes of an armed site of `len` bytes: leading nops, patchable jump, trailing nops.
     #[must_use]
     pub fn armed(self, arch: Arch, len: Len, bytes: JumpBytes) -> Vec<u8> {
         let mut out = Vec::with_capacity(len.as_usize());

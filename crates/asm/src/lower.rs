@@ -6,13 +6,13 @@
 //! instruction at a time; where its steps are others, it overrides one.
 //!
 //! Invariant: registers written are the operation's destination and registers that were free,
-//! nothing else; each is noted in [`Code::clobbers`].
+//! nothing else; each is noted in [`EncodedCode::clobbers`].
 
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
 
-use crate::backend::{Code, Refusal, extended, immediate};
-use crate::op::{Address, Bits, Cond, Dest, Extension, Op, Value, ValueNumber, Width};
+use crate::backend::{EncodedCode, EncodingRefusal, extended, immediate};
+use crate::op::{Address, Bits, Cond, Dest, Extension, Op, OpValue, ValueNumber, Width};
 
 /// A register as instructions name it: a general one, or one of floating-point numbers or vectors.
 #[derive(Clone, Copy)]
@@ -22,26 +22,30 @@ pub(crate) enum Named<G, F> {
 }
 
 /// Why a register without a name in instructions is refused.
-pub(crate) const NAMELESS: Refusal = Refusal::Unusable("a register that instructions cannot name");
+pub(crate) const NAMELESS: EncodingRefusal =
+    EncodingRefusal::Unusable("a register that instructions cannot name");
 /// Why a part of an address is refused.
-pub(crate) const PART_OF_ADDRESS: Refusal = Refusal::Unusable("part of the address of a stack slot");
+pub(crate) const PART_OF_ADDRESS: EncodingRefusal =
+    EncodingRefusal::Unusable("part of the address of a stack slot");
 /// What a register is taken for to add from.
 pub(crate) const ADDEND: &str = "a value to add that is not in a register";
 
 /// Only 4 and 8 bytes go to and from registers of floating-point numbers.
-pub(crate) fn check_float(width: Width, extension: Extension) -> Result<(), Refusal> {
+pub(crate) fn check_float(width: Width, extension: Extension) -> Result<(), EncodingRefusal> {
     match (width, extension) {
         (Width::B4, Extension::Zero) | (Width::B8, _) => Ok(()),
-        _ => Err(Refusal::Unusable(
+        _ => Err(EncodingRefusal::Unusable(
             "a floating-point or vector register for a value that is not 4 or 8 bytes, or is sign-extended",
         )),
     }
 }
 
 /// The same comparison, with a constant only where both are constants or on the right.
-pub(crate) fn constant_last(cond: Cond, lhs: Value, rhs: Value) -> (Cond, Value, Value) {
+pub(crate) fn constant_last(cond: Cond, lhs: OpValue, rhs: OpValue) -> (Cond, OpValue, OpValue) {
     match (lhs, rhs) {
-        (Value::Imm(..), Value::Reg(_) | Value::Mem(_) | Value::Frame { .. }) => (cond.swapped(), rhs, lhs),
+        (OpValue::Imm(..), OpValue::Reg(_) | OpValue::Mem(_) | OpValue::Frame { .. }) => {
+            (cond.swapped(), rhs, lhs)
+        }
         _ => (cond, lhs, rhs),
     }
 }
@@ -62,7 +66,7 @@ pub(crate) trait Lower: Sized {
     // ---- registers ----
 
     /// The code.
-    fn code(&mut self) -> &mut Code;
+    fn code(&mut self) -> &mut EncodedCode;
 
     /// The registers that are free.
     fn free(&mut self) -> &mut RegSet;
@@ -71,33 +75,33 @@ pub(crate) trait Lower: Sized {
     fn any_free(&self) -> Option<DwarfReg>;
 
     /// The register as instructions name it, or why they do not.
-    fn named(reg: DwarfReg) -> Result<Named<Self::Gpr, Self::Float>, Refusal>;
+    fn named(reg: DwarfReg) -> Result<Named<Self::Gpr, Self::Float>, EncodingRefusal>;
 
     /// A general register, or why it is none.
-    fn gpr(reg: DwarfReg) -> Result<Self::Gpr, Refusal> {
+    fn gpr(reg: DwarfReg) -> Result<Self::Gpr, EncodingRefusal> {
         match Self::named(reg)? {
             Named::General(reg) => Ok(reg),
-            Named::Float(_) => Err(Refusal::Unusable(
+            Named::Float(_) => Err(EncodingRefusal::Unusable(
                 "a floating-point or vector register where a general register is needed",
             )),
         }
     }
 
     /// Notes that an operation writes its destination.
-    fn written(&mut self, dst: DwarfReg) -> Result<(), Refusal> {
+    fn written(&mut self, dst: DwarfReg) -> Result<(), EncodingRefusal> {
         let code = self.code();
         code.clobbers = code.clobbers.with(dst);
         Ok(())
     }
 
     /// A free register.
-    fn take(&mut self, purpose: &'static str) -> Result<Self::Gpr, Refusal> {
-        let reg = self.any_free().ok_or(Refusal::NoScratch(purpose))?;
+    fn take(&mut self, purpose: &'static str) -> Result<Self::Gpr, EncodingRefusal> {
+        let reg = self.any_free().ok_or(EncodingRefusal::NoScratch(purpose))?;
         self.take_this(reg)
     }
 
     /// That free register.
-    fn take_this(&mut self, reg: DwarfReg) -> Result<Self::Gpr, Refusal> {
+    fn take_this(&mut self, reg: DwarfReg) -> Result<Self::Gpr, EncodingRefusal> {
         let free = self.free();
         *free = free.without(reg);
         let code = self.code();
@@ -108,13 +112,13 @@ pub(crate) trait Lower: Sized {
     /// Loads any value into a free register.
     fn in_temp(
         &mut self,
-        value: Value,
+        value: OpValue,
         width: Width,
         extension: Extension,
         purpose: &'static str,
-    ) -> Result<Self::Gpr, Refusal> {
+    ) -> Result<Self::Gpr, EncodingRefusal> {
         let free = *self.free();
-        let reg = self.any_free().ok_or(Refusal::NoScratch(purpose))?;
+        let reg = self.any_free().ok_or(EncodingRefusal::NoScratch(purpose))?;
         // On the way the same register may hold the address of the value.
         self.mov(reg, value, width, extension)?;
         *self.free() = free.without(reg);
@@ -122,10 +126,15 @@ pub(crate) trait Lower: Sized {
     }
 
     /// The operand for a memory address, in an access of that width; may take registers.
-    fn memory(&mut self, address: Address, width: Width) -> Result<Self::Mem, Refusal>;
+    fn memory(&mut self, address: Address, width: Width) -> Result<Self::Mem, EncodingRefusal>;
 
     /// The same for an instruction that writes `dst`, which may hold the address until then.
-    fn memory_before(&mut self, dst: DwarfReg, address: Address, width: Width) -> Result<Self::Mem, Refusal> {
+    fn memory_before(
+        &mut self,
+        dst: DwarfReg,
+        address: Address,
+        width: Width,
+    ) -> Result<Self::Mem, EncodingRefusal> {
         let free = *self.free();
         if address.base.reg() != Some(dst) {
             *self.free() = free.with(dst);
@@ -150,10 +159,10 @@ pub(crate) trait Lower: Sized {
         src: Address,
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal>;
+    ) -> Result<(), EncodingRefusal>;
 
     /// Makes a register hold the address `disp` bytes from where another points.
-    fn put_address(&mut self, dst: Self::Gpr, base: DwarfReg, disp: i32) -> Result<(), Refusal>;
+    fn put_address(&mut self, dst: Self::Gpr, base: DwarfReg, disp: i32) -> Result<(), EncodingRefusal>;
 
     /// Copies the low bytes of a floating-point register to a general one and extends them.
     fn mov_from_float(
@@ -162,16 +171,17 @@ pub(crate) trait Lower: Sized {
         src: Self::Float,
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal>;
+    ) -> Result<(), EncodingRefusal>;
 
     /// Copies 4 or 8 bytes of a general register to a floating-point one.
-    fn mov_to_float(&mut self, dst: Self::Float, src: Self::Gpr, width: Width) -> Result<(), Refusal>;
+    fn mov_to_float(&mut self, dst: Self::Float, src: Self::Gpr, width: Width)
+    -> Result<(), EncodingRefusal>;
 
     /// Copies a floating-point register, unless it is the same.
-    fn copy_float(&mut self, dst: Self::Float, src: Self::Float) -> Result<(), Refusal>;
+    fn copy_float(&mut self, dst: Self::Float, src: Self::Float) -> Result<(), EncodingRefusal>;
 
     /// Loads 4 or 8 bytes into a floating-point register.
-    fn load_float(&mut self, dst: Self::Float, src: Address, width: Width) -> Result<(), Refusal>;
+    fn load_float(&mut self, dst: Self::Float, src: Address, width: Width) -> Result<(), EncodingRefusal>;
 
     /// Makes a floating-point register hold 0, if there is an instruction for it.
     fn clear_float(&mut self, _dst: Self::Float, _width: Width) -> bool {
@@ -186,14 +196,20 @@ pub(crate) trait Lower: Sized {
         (value, number): (u64, Option<ValueNumber>),
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let purpose = "a constant for a floating-point or vector register";
-        let bits = self.in_temp(Value::Imm(value, number), width, extension, purpose)?;
+        let bits = self.in_temp(OpValue::Imm(value, number), width, extension, purpose)?;
         self.mov_to_float(dst, bits, width)
     }
 
     /// Writes the low bytes of a value, extended, to all of `dst`.
-    fn mov(&mut self, dst: DwarfReg, src: Value, width: Width, extension: Extension) -> Result<(), Refusal> {
+    fn mov(
+        &mut self,
+        dst: DwarfReg,
+        src: OpValue,
+        width: Width,
+        extension: Extension,
+    ) -> Result<(), EncodingRefusal> {
         self.written(dst)?;
         match Self::named(dst)? {
             Named::General(dst) => self.value_to_gpr(dst, src, width, extension),
@@ -205,12 +221,12 @@ pub(crate) trait Lower: Sized {
     fn value_to_gpr(
         &mut self,
         dst: Self::Gpr,
-        src: Value,
+        src: OpValue,
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         match src {
-            Value::Reg(src) => match Self::named(src)? {
+            OpValue::Reg(src) => match Self::named(src)? {
                 Named::General(src) if src == dst && width == Width::B8 => Ok(()),
                 Named::General(src) => {
                     self.copy(dst, src, width, extension);
@@ -218,13 +234,13 @@ pub(crate) trait Lower: Sized {
                 }
                 Named::Float(src) => self.mov_from_float(dst, src, width, extension),
             },
-            Value::Imm(value, number) => {
+            OpValue::Imm(value, number) => {
                 self.put_constant(dst, extended(value, width, extension)?, number);
                 Ok(())
             }
-            Value::Mem(src) => self.load(dst, src, width, extension),
-            Value::Frame { .. } if width != Width::B8 => Err(PART_OF_ADDRESS),
-            Value::Frame { reg, disp } => self.put_address(dst, reg, disp),
+            OpValue::Mem(src) => self.load(dst, src, width, extension),
+            OpValue::Frame { .. } if width != Width::B8 => Err(PART_OF_ADDRESS),
+            OpValue::Frame { reg, disp } => self.put_address(dst, reg, disp),
         }
     }
 
@@ -232,20 +248,20 @@ pub(crate) trait Lower: Sized {
     fn value_to_float(
         &mut self,
         dst: Self::Float,
-        src: Value,
+        src: OpValue,
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         check_float(width, extension)?;
         match src {
-            Value::Reg(src) => match Self::named(src)? {
+            OpValue::Reg(src) => match Self::named(src)? {
                 Named::General(src) => self.mov_to_float(dst, src, width),
                 Named::Float(src) => self.copy_float(dst, src),
             },
-            Value::Mem(src) => self.load_float(dst, src, width),
-            Value::Imm(0, _) if self.clear_float(dst, width) => Ok(()),
-            Value::Imm(value, number) => self.put_float_constant(dst, (value, number), width, extension),
-            Value::Frame { .. } => Err(Refusal::Unusable(
+            OpValue::Mem(src) => self.load_float(dst, src, width),
+            OpValue::Imm(0, _) if self.clear_float(dst, width) => Ok(()),
+            OpValue::Imm(value, number) => self.put_float_constant(dst, (value, number), width, extension),
+            OpValue::Frame { .. } => Err(EncodingRefusal::Unusable(
                 "an address for a floating-point or vector register",
             )),
         }
@@ -271,10 +287,10 @@ pub(crate) trait Lower: Sized {
     }
 
     /// Writes the low bytes of a value to memory.
-    fn store(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    fn store(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         let to = self.memory(to, width)?;
         let src = match src {
-            Value::Reg(src) => match Self::named(src)? {
+            OpValue::Reg(src) => match Self::named(src)? {
                 Named::General(src) => src,
                 Named::Float(src) => {
                     check_float(width, Extension::Zero)?;
@@ -282,14 +298,14 @@ pub(crate) trait Lower: Sized {
                     return Ok(());
                 }
             },
-            Value::Imm(value, number) => {
+            OpValue::Imm(value, number) => {
                 let constant = immediate(value, width)?;
                 if self.store_constant(to, constant, number, width) {
                     return Ok(());
                 }
                 self.in_temp(src, width, Self::STORED, "an immediate to store")?
             }
-            Value::Mem(_) | Value::Frame { .. } => {
+            OpValue::Mem(_) | OpValue::Frame { .. } => {
                 let purpose = "a value to store that is not in a register";
                 self.in_temp(src, width, Extension::Zero, purpose)?
             }
@@ -301,16 +317,21 @@ pub(crate) trait Lower: Sized {
     // ---- arithmetic ----
 
     /// Adds a constant to all of a register.
-    fn add_constant(&mut self, to: Self::Gpr, by: u64, number: Option<ValueNumber>) -> Result<(), Refusal>;
+    fn add_constant(
+        &mut self,
+        to: Self::Gpr,
+        by: u64,
+        number: Option<ValueNumber>,
+    ) -> Result<(), EncodingRefusal>;
 
     /// Adds a value that is no constant as it is, if there is an instruction for it.
     fn add_directly(
         &mut self,
         to: Self::Gpr,
-        by: Value,
+        by: OpValue,
         width: Width,
         extension: Extension,
-    ) -> Result<bool, Refusal>;
+    ) -> Result<bool, EncodingRefusal>;
 
     /// Adds all of a register.
     fn add(&mut self, to: Self::Gpr, by: Self::Gpr);
@@ -319,13 +340,13 @@ pub(crate) trait Lower: Sized {
     fn add_to_reg(
         &mut self,
         dst: DwarfReg,
-        src: Value,
+        src: OpValue,
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let reg = Self::gpr(dst)?;
         self.written(dst)?;
-        if let Value::Imm(value, number) = src {
+        if let OpValue::Imm(value, number) = src {
             return self.add_constant(reg, extended(value, width, extension)?, number);
         }
         if !self.add_directly(reg, src, width, extension)? {
@@ -336,13 +357,18 @@ pub(crate) trait Lower: Sized {
     }
 
     /// Keeps the bits of the mask.
-    fn and(&mut self, reg: Self::Gpr, mask: u64, number: Option<ValueNumber>) -> Result<(), Refusal>;
+    fn and(&mut self, reg: Self::Gpr, mask: u64, number: Option<ValueNumber>) -> Result<(), EncodingRefusal>;
 
     /// Shifts by 0 to 63 bits: `how` is a shift.
-    fn shift(&mut self, reg: Self::Gpr, how: Bits) -> Result<(), Refusal>;
+    fn shift(&mut self, reg: Self::Gpr, how: Bits) -> Result<(), EncodingRefusal>;
 
     /// Changes all bits of `dst`.
-    fn bits(&mut self, dst: DwarfReg, what: Bits, number: Option<ValueNumber>) -> Result<(), Refusal> {
+    fn bits(
+        &mut self,
+        dst: DwarfReg,
+        what: Bits,
+        number: Option<ValueNumber>,
+    ) -> Result<(), EncodingRefusal> {
         let reg = Self::gpr(dst)?;
         self.written(dst)?;
         match what {
@@ -352,22 +378,28 @@ pub(crate) trait Lower: Sized {
     }
 
     /// Adds the low bytes of a value to memory.
-    fn add_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal>;
+    fn add_to_mem(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal>;
 
     /// The same, atomically.
-    fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal>;
+    fn add_atomically(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal>;
 
     // ---- branches ----
 
     /// Branches if the condition holds between the low bytes of the values.
-    fn branch(&mut self, cond: Cond, lhs: Value, rhs: Value, width: Width, dest: Dest)
-    -> Result<(), Refusal>;
+    fn branch(
+        &mut self,
+        cond: Cond,
+        lhs: OpValue,
+        rhs: OpValue,
+        width: Width,
+        dest: Dest,
+    ) -> Result<(), EncodingRefusal>;
 
     /// Jumps.
-    fn jump(&mut self, dest: Dest) -> Result<(), Refusal>;
+    fn jump(&mut self, dest: Dest) -> Result<(), EncodingRefusal>;
 
     /// Calls.
-    fn call(&mut self, addr: CodeAddr) -> Result<(), Refusal>;
+    fn call(&mut self, addr: CodeAddr) -> Result<(), EncodingRefusal>;
 
     /// Returns.
     fn ret(&mut self);
@@ -376,7 +408,7 @@ pub(crate) trait Lower: Sized {
     fn trap(&mut self);
 
     /// Appends an operation.
-    fn emit(&mut self, op: &Op<'_>) -> Result<(), Refusal> {
+    fn emit(&mut self, op: &Op<'_>) -> Result<(), EncodingRefusal> {
         match *op {
             Op::Move {
                 dst,
@@ -413,7 +445,7 @@ pub(crate) trait Lower: Sized {
             Op::Return => self.ret(),
             Op::Trap => self.trap(),
             Op::Raw(bytes) if bytes.len() % Self::UNIT != 0 => {
-                return Err(Refusal::Unusable("bytes that are no whole instructions"));
+                return Err(EncodingRefusal::Unusable("bytes that are no whole instructions"));
             }
             Op::Raw(bytes) => self.code().bytes.extend_from_slice(bytes),
         }

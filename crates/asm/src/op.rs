@@ -231,7 +231,7 @@ pub struct Address {
 
 /// A value that an operation reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum OpValue {
     /// In a register.
     Reg(DwarfReg),
     /// Known, and which value of the sequence it is, if it is one.
@@ -247,7 +247,7 @@ pub enum Value {
     },
 }
 
-impl Value {
+impl OpValue {
     /// A constant that is none of the sequence's values.
     #[must_use]
     pub const fn imm(value: u64) -> Self {
@@ -260,18 +260,18 @@ impl Value {
 #[expect(missing_docs, reason = "each variant's sentence names its fields")]
 pub enum Op<'a> {
     /// Writes the low `width` bytes of `src`, extended, to all of `dst`.
-    Move { dst: DwarfReg, src: Value, width: Width, extension: Extension },
+    Move { dst: DwarfReg, src: OpValue, width: Width, extension: Extension },
     /// Writes the low `width` bytes of `src` to memory.
-    Store { to: Address, src: Value, width: Width },
+    Store { to: Address, src: OpValue, width: Width },
     /// Adds the low `width` bytes of `src`, extended, to all of `dst`.
-    AddToReg { dst: DwarfReg, src: Value, width: Width, extension: Extension },
+    AddToReg { dst: DwarfReg, src: OpValue, width: Width, extension: Extension },
     /// Changes all bits of `dst`, a general register. Shifts are by less than 64. A mask is the
     /// value of that number.
     Bits { dst: DwarfReg, what: Bits, number: Option<ValueNumber> },
     /// Adds `src` to memory.
-    AddToMem { to: Address, src: Value, width: Width, atomic: bool },
+    AddToMem { to: Address, src: OpValue, width: Width, atomic: bool },
     /// Branches if the condition holds between the low `width` bytes of the values.
-    Branch { cond: Cond, lhs: Value, rhs: Value, width: Width, dest: Dest },
+    Branch { cond: Cond, lhs: OpValue, rhs: OpValue, width: Width, dest: Dest },
     /// Jumps.
     Jump(Dest),
     /// Calls.

@@ -143,7 +143,7 @@ pub(crate) fn load_library(name: &str) -> Result<(), String> {
     Err(why.unwrap_or_else(|| "the system does not say why".into()))
 }
 
-/// Elsewhere none can be.
+/// On other systems none can be.
 #[cfg(not(unix))]
 pub(crate) fn load_library(_: &str) -> Result<(), String> {
     Err("this system has no dlopen".to_owned())
@@ -173,7 +173,7 @@ fn linked_in(name: &str) -> Option<u64> {
     }
 }
 
-/// Elsewhere none is known.
+/// On other systems none is known.
 #[cfg(not(unix))]
 pub(crate) fn symbol(_: &str) -> Option<CodeAddr> {
     None

@@ -11,7 +11,7 @@ use crate::json::{self, list};
 use crate::paint::{Paint, Style};
 use crate::problem::Problem;
 use crate::sites::{heading, how, place_json};
-use crate::survey::{Holds, Place, Registered, Row, State, Survey};
+use crate::survey::{Holds, RecordPlace, RecordRow, RecordState, Registered, Survey};
 use crate::words;
 
 /// Something that was found.
@@ -20,7 +20,7 @@ struct Finding<'s> {
     what: &'static str,
     /// Whether it makes the exit status 1.
     counts: bool,
-    place: Option<&'s Place>,
+    place: Option<&'s RecordPlace>,
     message: String,
 }
 
@@ -72,9 +72,10 @@ fn findings<'s>(check: &Check, survey: &'s Survey) -> Vec<Finding<'s>> {
 
 /// Where nothing was told, what all the records lack is said once.
 fn untold(survey: &Survey) -> Vec<Finding<'static>> {
-    let count = |is: fn(&State) -> bool| survey.rows.iter().filter(|row| is(&row.state)).count() as u64;
-    let missing = count(|state| matches!(state, State::NoLength(_)));
-    let guessed = count(|state| matches!(state, State::Registered(registered) if registered.may_be_shadow()));
+    let count = |is: fn(&RecordState) -> bool| survey.rows.iter().filter(|row| is(&row.state)).count() as u64;
+    let missing = count(|state| matches!(state, RecordState::NoLength(_)));
+    let guessed =
+        count(|state| matches!(state, RecordState::Registered(registered) if registered.may_be_shadow()));
     let finding = |what, counts, message| Finding {
         what,
         counts,
@@ -98,14 +99,19 @@ fn untold(survey: &Survey) -> Vec<Finding<'static>> {
     found
 }
 
-fn of_row(check: &Check, survey: &Survey, row: &Row, mut found: impl FnMut(&'static str, bool, String)) {
+fn of_row(
+    check: &Check,
+    survey: &Survey,
+    row: &RecordRow,
+    mut found: impl FnMut(&'static str, bool, String),
+) {
     match &row.state {
-        State::NoSite(_) | State::Statepoint => {}
-        State::NoLength(_) if survey.untold => {}
-        State::NoLength(why) => found("no-length", true, why.clone()),
-        State::Unmatched(why) => found("unmatched", true, why.clone()),
-        State::Refused(error, kind) => found(refused(error, *kind), true, error.to_string()),
-        State::Registered(registered) => {
+        RecordState::NoSite(_) | RecordState::Statepoint => {}
+        RecordState::NoLength(_) if survey.untold => {}
+        RecordState::NoLength(why) => found("no-length", true, why.clone()),
+        RecordState::Unmatched(why) => found("unmatched", true, why.clone()),
+        RecordState::Refused(error, kind) => found(refused(error, *kind), true, error.to_string()),
+        RecordState::Registered(registered) => {
             if let Some(message) = link_register(survey, registered) {
                 found("link-register", true, message);
             }

@@ -20,7 +20,7 @@ pub(crate) struct Instruction {
     pub(crate) is_cut: bool,
 }
 
-/// The instructions in `bytes`, of which the first stands at `offset` in its function.
+/// The instructions in `bytes`, of which the first is at `offset` in its function.
 pub(crate) fn decode(arch: Option<Arch>, endian: Endian, bytes: &[u8], offset: u64) -> Vec<Instruction> {
     if arch == Some(Arch::X86_64) {
         return decode_x86_64(bytes, offset);
@@ -105,7 +105,7 @@ fn plain(arch: Option<Arch>, endian: Endian, bytes: &[u8], offset: u64, is_cut: 
     }
 }
 
-/// What the library's decoder says of one instruction, which knows those that stand in sites.
+/// What the library's decoder says of one instruction, which knows those that sites hold.
 fn words(arch: Arch, bytes: &[u8], offset: u64) -> Option<String> {
     let lines = verify::disassemble(arch, CodeAddr::new(offset), bytes);
     match lines.as_slice() {

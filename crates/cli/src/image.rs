@@ -20,20 +20,20 @@ const PAGE: u32 = 0x1000;
 
 /// How the file became code at addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum ImageOrigin {
     /// By the engine's loader, at a base address.
     Loaded,
-    /// It is linked: as it stands in the file.
+    /// It is linked: as it is in the file.
     Linked,
     /// It is no object for the engine's loader: its sections one after the other, and no relocation
     /// of code applied.
     Unlinked,
 }
 
-pub(crate) struct Code {
+pub(crate) struct PlacedCode {
     pub(crate) image: Image,
     pub(crate) segments: Vec<Segment>,
-    pub(crate) how: How,
+    pub(crate) how: ImageOrigin,
     /// The symbols that the object defines, where it was loaded.
     pub(crate) symbols: Vec<(String, CodeAddr)>,
     /// Made-up addresses of symbols that the object does not define.
@@ -42,11 +42,11 @@ pub(crate) struct Code {
     pub(crate) end: u64,
 }
 
-impl Code {
+impl PlacedCode {
     pub(crate) fn of(data: &[u8], file: &ObjectFile<'_>) -> Result<Self, Problem> {
         match Object::parse(data) {
             Ok(object) => Self::load(object),
-            Err(image::Error::ObjectUnsupported { .. }) => Self::as_it_stands(file),
+            Err(image::Error::ObjectUnsupported { .. }) => Self::as_is(file),
             Err(error) => Err(error.into()),
         }
     }
@@ -71,13 +71,13 @@ impl Code {
             end: first + 16 * outside.len() as u64,
             image: linked.image,
             segments: linked.segments,
-            how: How::Loaded,
+            how: ImageOrigin::Loaded,
             outside,
         })
     }
 
     /// The code and functions that the stack maps name.
-    fn as_it_stands(file: &ObjectFile<'_>) -> Result<Self, Problem> {
+    fn as_is(file: &ObjectFile<'_>) -> Result<Self, Problem> {
         let arch = file.arch().ok_or_else(|| Problem::NoArch(file.arch_name()))?;
         let linked = file.file.kind() != ObjectKind::Relocatable;
         let starts = section_starts(file, linked);
@@ -137,14 +137,18 @@ impl Code {
                 code,
             },
             segments,
-            how: if linked { How::Linked } else { How::Unlinked },
+            how: if linked {
+                ImageOrigin::Linked
+            } else {
+                ImageOrigin::Unlinked
+            },
             symbols: Vec::new(),
             outside: BTreeMap::new(),
         })
     }
 }
 
-/// Where each section with code stands, by its number.
+/// Where each section with code is, by its number.
 fn section_starts(file: &ObjectFile<'_>, linked: bool) -> BTreeMap<usize, u64> {
     let mut next = BASE;
     let code = file

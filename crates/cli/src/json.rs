@@ -2,7 +2,7 @@
 
 use patchpoint::arch::registers::RegisterName;
 use patchpoint::stackmap::flat::FrameRegister;
-use patchpoint::stackmap::{Endian, Place};
+use patchpoint::stackmap::{Endian, LocationKind};
 use serde_json::{Map, Number, Value};
 
 use crate::disassemble::Instruction;
@@ -12,7 +12,7 @@ use crate::report::{
     FrameReport, FunctionReport, Layout, LiveOutReport, LocationReport, MapReport, RecordReport, Report,
     StatepointReport,
 };
-use crate::site::{Kind, Reserved, Site};
+use crate::site::{RecordKind, Reserved, Site};
 use crate::tables::{self, CoveredEntry, CoveredTable, GcEntry, GcTable, PcEntry, PcTable};
 use crate::text;
 
@@ -107,7 +107,7 @@ fn frame(frame: &FrameReport) -> Value {
     ])
 }
 
-fn place(place: &tables::Place) -> Value {
+fn place(place: &tables::NamedAddress) -> Value {
     object([
         ("name", place.name.clone().into()),
         ("address", place.address.into()),
@@ -171,10 +171,10 @@ fn gc_map(table: &GcTable) -> Value {
 
 fn record(record: &RecordReport) -> Value {
     let kind = match record.kind {
-        Kind::Patchpoint => "patchpoint",
-        Kind::Shadow => "shadow",
-        Kind::Statepoint => "statepoint",
-        Kind::Unknown => "unknown",
+        RecordKind::Patchpoint => "patchpoint",
+        RecordKind::Shadow => "shadow",
+        RecordKind::Statepoint => "statepoint",
+        RecordKind::Unknown => "unknown",
     };
     object([
         ("id", record.id.into()),
@@ -205,11 +205,11 @@ pub(crate) fn location(location: &LocationReport) -> Value {
     let mut fields = Map::new();
     let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
     let (kind, reg) = match location.place {
-        Place::Register { reg, .. } => ("register", Some(reg)),
-        Place::Direct { reg, .. } => ("direct", Some(reg)),
-        Place::Indirect { reg, .. } => ("indirect", Some(reg)),
-        Place::Constant { .. } => ("constant", None),
-        Place::ConstantIndex { .. } => ("constant_index", None),
+        LocationKind::Register { reg, .. } => ("register", Some(reg)),
+        LocationKind::Direct { reg, .. } => ("direct", Some(reg)),
+        LocationKind::Indirect { reg, .. } => ("indirect", Some(reg)),
+        LocationKind::Constant { .. } => ("constant", None),
+        LocationKind::ConstantIndex { .. } => ("constant_index", None),
     };
     put("kind", kind.into());
     put("text", text::place(location).into());
@@ -219,10 +219,12 @@ pub(crate) fn location(location: &LocationReport) -> Value {
         put("dwarf_register", reg.get().into());
     }
     match location.place {
-        Place::Register { bit_offset, .. } => put("bit_offset", bit_offset.into()),
-        Place::Direct { offset, .. } | Place::Indirect { offset, .. } => put("offset", offset.into()),
-        Place::Constant { .. } => put("value", location.constant.and_then(number).into()),
-        Place::ConstantIndex { index } => {
+        LocationKind::Register { bit_offset, .. } => put("bit_offset", bit_offset.into()),
+        LocationKind::Direct { offset, .. } | LocationKind::Indirect { offset, .. } => {
+            put("offset", offset.into())
+        }
+        LocationKind::Constant { .. } => put("value", location.constant.and_then(number).into()),
+        LocationKind::ConstantIndex { index } => {
             put("index", index.into());
             put("value", location.constant.and_then(number).into())
         }

@@ -1,4 +1,4 @@
-//! The text of `llvm-readobj --stackmap`, of LLVM 14 and 19 alike: values as they stand in the
+//! The text of `llvm-readobj --stackmap`, of LLVM 14 and 19 alike: values as they are in the
 //! file, without relocation; constants as if they were unsigned; locations and constants counted
 //! from 1, but an index into the constants from 0. Unlike there, all maps are printed, not only the
 //! first. A section whose name a linker cut is not looked for there either.
@@ -6,7 +6,7 @@
 use std::fmt::{self, Write};
 
 use object::BinaryFormat;
-use patchpoint::stackmap::{Constants, Location, Place, Record, StackMap, StackMaps, StackSize};
+use patchpoint::stackmap::{Constants, Location, LocationKind, Record, StackMap, StackMaps, StackSize};
 
 use crate::object_file::{ObjectFile, PE_NAME};
 use crate::problem::Problem;
@@ -85,12 +85,12 @@ fn print_record(out: &mut String, record: &Record<'_>, constants: Constants<'_>)
 }
 
 fn print_location(out: &mut String, location: Location, constants: Constants<'_>) -> fmt::Result {
-    match location.place {
-        Place::Register { reg, .. } => write!(out, "Register R#{}", reg.get()),
-        Place::Direct { reg, offset } => write!(out, "Direct R#{} + {offset}", reg.get()),
-        Place::Indirect { reg, offset } => write!(out, "Indirect [R#{} + {offset}]", reg.get()),
-        Place::Constant { value } => write!(out, "Constant {}", value as u32),
-        Place::ConstantIndex { index } => {
+    match location.kind {
+        LocationKind::Register { reg, .. } => write!(out, "Register R#{}", reg.get()),
+        LocationKind::Direct { reg, offset } => write!(out, "Direct R#{} + {offset}", reg.get()),
+        LocationKind::Indirect { reg, offset } => write!(out, "Indirect [R#{} + {offset}]", reg.get()),
+        LocationKind::Constant { value } => write!(out, "Constant {}", value as u32),
+        LocationKind::ConstantIndex { index } => {
             let value = constants.get(index).expect("the reader has checked the index");
             write!(out, "ConstantIndex #{index} ({value})")
         }

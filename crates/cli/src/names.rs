@@ -1,4 +1,4 @@
-//! What stands at an address.
+//! What is at an address.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::Arch;
 use patchpoint::image::FunctionRange;
 use patchpoint::site::Module;
-use patchpoint::verify::{self, Line, Original};
+use patchpoint::verify::{self, ListingLine, Original};
 use serde_json::{Value, json};
 
 use crate::paint::{Paint, Style};
@@ -91,7 +91,7 @@ fn last_address(text: &str) -> Option<CodeAddr> {
 
 /// A line of disassembly.
 pub(crate) struct Listed {
-    line: Line,
+    line: ListingLine,
     refers_to: Option<String>,
     is_nop: bool,
 }

@@ -15,7 +15,7 @@ pub(crate) struct ObjectFile<'data> {
     pub(crate) file: object::File<'data>,
 }
 
-/// A section that holds stack maps, as it stands in the file.
+/// A section that holds stack maps, as it is in the file.
 pub(crate) struct MapSection<'data> {
     pub(crate) index: SectionIndex,
     pub(crate) name: String,

@@ -15,7 +15,7 @@ use crate::names::{Listed, Names, listing_text};
 use crate::paint::{Paint, Style};
 use crate::problem::Problem;
 use crate::sites::{heading, place_json};
-use crate::survey::{Place, Registered, State, Survey, kind};
+use crate::survey::{RecordPlace, RecordState, Registered, Survey, kind};
 
 /// The distance between an exit stub, another, and a stub: more than any has.
 const ROOM: u64 = 0x1000;
@@ -24,7 +24,7 @@ const NEAR: u64 = 0x8_0000;
 
 /// What a patch of one site comes to.
 struct Planned<'s> {
-    place: &'s Place,
+    place: &'s RecordPlace,
     registered: &'s Registered,
     outcome: Result<Written, patchpoint::Error>,
 }
@@ -60,17 +60,17 @@ fn of_survey<'s>(plan: &Plan, survey: &'s Survey) -> Result<Vec<Planned<'s>>, Pr
     let mut why = Vec::new();
     for row in rows {
         match &row.state {
-            State::Registered(registered) => planned.push(Planned {
+            RecordState::Registered(registered) => planned.push(Planned {
                 place: &row.place,
                 registered,
                 outcome: written(plan, survey, registered),
             }),
-            State::Refused(error, _) => why.push(error.to_string()),
-            State::Unmatched(reason) | State::NoLength(reason) => {
+            RecordState::Refused(error, _) => why.push(error.to_string()),
+            RecordState::Unmatched(reason) | RecordState::NoLength(reason) => {
                 why.push(format!("at {}: {reason}", row.place));
             }
-            State::Statepoint => why.push(format!("at {}: a statepoint is no site", row.place)),
-            State::NoSite(reason) => why.push(format!("at {}: {reason}", row.place)),
+            RecordState::Statepoint => why.push(format!("at {}: a statepoint is no site", row.place)),
+            RecordState::NoSite(reason) => why.push(format!("at {}: {reason}", row.place)),
         }
     }
     match planned.is_empty() {

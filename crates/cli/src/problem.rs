@@ -3,7 +3,7 @@ use std::io;
 use patchpoint::arch::Arch;
 use patchpoint::{Error, image, site, stackmap};
 
-/// Why there is nothing to print. The name of the file stands before it.
+/// Why there is nothing to print. The name of the file comes before it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
     #[error("cannot be read: {0}")]

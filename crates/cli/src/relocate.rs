@@ -166,7 +166,7 @@ fn target(file: &ObjectFile<'_>, relocation: &Relocation, field: u64) -> Target 
             name: None,
             place: None,
         }),
-        // The field or the addend holds the address at which the section stands in the file.
+        // The field or the addend holds the address at which the section is in the file.
         RelocationTarget::Section(index) => Target {
             name: None,
             place: file.file.section_by_index(index).ok().and_then(|section| {

@@ -7,10 +7,10 @@ use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, RelocationTarget, 
 use patchpoint::addr::DwarfReg;
 use patchpoint::arch::Arch;
 use patchpoint::arch::registers::{RegisterName, register_view};
-use patchpoint::stackmap::flat::{Dialect, FlatFunction, Frame, FrameRegister};
+use patchpoint::stackmap::flat::{Dialect, FlatFrame, FlatFunction, FrameRegister};
 use patchpoint::stackmap::{
-    Constants, Endian, Function, LiveOut, Place, Record, StackMap, StackMaps, StackSize, Statepoint, Version,
-    VersionTwo,
+    Constants, Endian, FunctionRecord, LiveOut, LocationKind, Record, StackMap, StackMaps, StackSize,
+    Statepoint, Version, VersionTwo,
 };
 
 use crate::args::Inspect;
@@ -18,7 +18,7 @@ use crate::object_file::{MapSection, ObjectFile};
 use crate::problem::Problem;
 use crate::progress::Progress;
 use crate::relocate::{CodePlace, Relocated, relocate};
-use crate::site::{Code, Kind, Site, kind, site};
+use crate::site::{RecordCode, RecordKind, Site, kind, site};
 use crate::symbols::Symbols;
 use crate::tables::Tables;
 
@@ -77,7 +77,7 @@ pub(crate) struct FrameReport {
 }
 
 impl FrameReport {
-    fn of(arch: Option<Arch>, frame: &Frame<'_>) -> Self {
+    fn of(arch: Option<Arch>, frame: &FlatFrame<'_>) -> Self {
         let name = |reg, size| register_view(arch?, reg, size);
         let registers = frame.registers();
         Self {
@@ -111,7 +111,7 @@ pub(crate) struct RecordReport {
     pub(crate) may_be_overflow: bool,
     /// Whether live-outs were looked for, where the map tells it.
     pub(crate) has_live_out_info: Option<bool>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RecordKind,
     /// What its locations are, where it is one of a statepoint.
     pub(crate) statepoint: Option<StatepointReport>,
     pub(crate) locations: Vec<LocationReport>,
@@ -121,7 +121,7 @@ pub(crate) struct RecordReport {
     pub(crate) references: BTreeMap<u64, String>,
 }
 
-/// What stands in the record of a statepoint.
+/// What the record of a statepoint holds.
 pub(crate) struct StatepointReport {
     /// The number of the calling convention.
     pub(crate) convention: u64,
@@ -134,7 +134,7 @@ pub(crate) struct StatepointReport {
 }
 
 pub(crate) struct LocationReport {
-    pub(crate) place: Place,
+    pub(crate) place: LocationKind,
     pub(crate) size: u16,
     pub(crate) register: Option<RegisterName>,
     /// The value of a constant, small or large.
@@ -258,7 +258,7 @@ impl<'data> Reporter<'_, 'data> {
     fn function(
         &self,
         relocated: &Relocated,
-        function: &Function<'_>,
+        function: &FunctionRecord<'_>,
         records: &[Record<'_>],
         constants: Constants<'_>,
     ) -> FunctionReport {
@@ -324,7 +324,7 @@ impl<'data> Reporter<'_, 'data> {
     ) -> RecordReport {
         let offset = u64::from(record.offset().get());
         let code = function.and_then(|function| {
-            Some(Code {
+            Some(RecordCode {
                 arch: self.arch,
                 endian: self.file.endian(),
                 bytes: function.bytes.get(usize::try_from(offset).ok()?..)?,
@@ -336,7 +336,7 @@ impl<'data> Reporter<'_, 'data> {
             })
         });
         let kind = kind(record, constants, code.as_ref());
-        let statepoint = Statepoint::of(record, constants).filter(|_| kind == Kind::Statepoint);
+        let statepoint = Statepoint::of(record, constants).filter(|_| kind == RecordKind::Statepoint);
         let given = self.reserved.get(&record.id().get()).copied();
         let site = code.map(|code| site(kind, &code, given, record.reserved()));
         let both = site.as_ref().zip(function);
@@ -364,7 +364,7 @@ impl<'data> Reporter<'_, 'data> {
             }),
             locations: record
                 .locations()
-                .map(|l| LocationReport::of(self.arch, l.place, l.size, constants))
+                .map(|l| LocationReport::of(self.arch, l.kind, l.size, constants))
                 .collect(),
             live_outs: record
                 .live_outs()
@@ -388,14 +388,14 @@ impl<'data> Reporter<'_, 'data> {
 }
 
 impl LocationReport {
-    pub(crate) fn of(arch: Option<Arch>, place: Place, size: u16, constants: Constants<'_>) -> Self {
+    pub(crate) fn of(arch: Option<Arch>, place: LocationKind, size: u16, constants: Constants<'_>) -> Self {
         let name = |reg, size| register_view(arch?, reg, size);
         let (register, constant) = match place {
-            Place::Register { reg, .. } => (name(reg, size), None),
+            LocationKind::Register { reg, .. } => (name(reg, size), None),
             // A base is an address, whatever the size of the value.
-            Place::Direct { reg, .. } | Place::Indirect { reg, .. } => (name(reg, 8), None),
-            Place::Constant { value } => (None, Some(i128::from(value))),
-            Place::ConstantIndex { index } => (None, constants.get(index).map(i128::from)),
+            LocationKind::Direct { reg, .. } | LocationKind::Indirect { reg, .. } => (name(reg, 8), None),
+            LocationKind::Constant { value } => (None, Some(i128::from(value))),
+            LocationKind::ConstantIndex { index } => (None, constants.get(index).map(i128::from)),
         };
         Self {
             place,

@@ -15,12 +15,12 @@ use patchpoint::arch::{Arch, instructions};
 use patchpoint::site::Candidate;
 use patchpoint::verify;
 
-use crate::args::Code;
+use crate::args::CodeArgs;
 use crate::image;
 use crate::ir::{Mangling, Matches, Program, Verdict};
 use crate::object_file::ObjectFile;
 use crate::problem::Problem;
-use crate::told::{Shape, Told};
+use crate::told::{Shape, ToldShape};
 
 /// Everything that was told.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Shapes {
     by_id: HashMap<u64, Shape>,
     others: Option<Shape>,
     /// What was told, with the file, if it was told in one, and the place in words.
-    told: Vec<(Option<String>, String, Told)>,
+    told: Vec<(Option<String>, String, ToldShape)>,
     ir: Option<Program>,
     ir_files: Vec<String>,
 }
@@ -47,7 +47,7 @@ pub(crate) enum Source {
 }
 
 /// What is known of a record.
-pub(crate) enum Known {
+pub(crate) enum RecordShape {
     Site(CallShape, Source),
     /// It is no site, and why.
     NoSite(&'static str),
@@ -60,9 +60,9 @@ pub(crate) enum Known {
 }
 
 impl Shapes {
-    /// Reads the files that the command line names; what stands on the command line itself comes
+    /// Reads the files that the command line names; what is on the command line itself comes
     /// first.
-    pub(crate) fn read(code: &Code) -> Result<Self, Problem> {
+    pub(crate) fn read(code: &CodeArgs) -> Result<Self, Problem> {
         let mut shapes = Self::default();
         let read = |file: &String| fs::read(file).map_err(|error| Problem::ReadOther(file.clone(), error));
         shapes.ir_files.clone_from(&code.ir);
@@ -73,7 +73,7 @@ impl Shapes {
         for file in &code.shapes {
             let bytes = read(file)?;
             for (line, text) in lines(&String::from_utf8_lossy(&bytes)) {
-                let told: Told = text.parse().map_err(|expected| Problem::Shape {
+                let told: ToldShape = text.parse().map_err(|expected| Problem::Shape {
                     file: file.clone(),
                     line,
                     expected,
@@ -99,7 +99,11 @@ impl Shapes {
     ///
     /// # Errors
     /// What was told cannot be of this file.
-    pub(crate) fn matches(&self, file: &ObjectFile<'_>, code: &image::Code) -> Result<Matches, Problem> {
+    pub(crate) fn matches(
+        &self,
+        file: &ObjectFile<'_>,
+        code: &image::PlacedCode,
+    ) -> Result<Matches, Problem> {
         let mangling = match file.file.format() {
             BinaryFormat::MachO => Mangling::Underscore,
             _ => Mangling::None,
@@ -160,7 +164,7 @@ impl Shapes {
         Ok(matches)
     }
 
-    fn tell(&mut self, told: Told) {
+    fn tell(&mut self, told: ToldShape) {
         match (told.function, told.id) {
             (Some(function), Some(id)) => {
                 self.by_function.insert((function, id), told.shape);
@@ -192,7 +196,7 @@ impl Shapes {
         arch: Arch,
         record: &Candidate<'_>,
         matches: &Matches,
-    ) -> patchpoint::site::Result<Known> {
+    ) -> patchpoint::site::Result<RecordShape> {
         let id = record.id().get();
         let told = self.told_of(matches, record.function(), id);
         if let Some(shape) = told {
@@ -200,43 +204,46 @@ impl Shapes {
         }
         match (matches.verdict(&record.record()), self.others) {
             (Some(Verdict::Site(shape)), _) => return Ok(whole(*shape)),
-            (Some(Verdict::Statepoint), _) => return Ok(Known::Statepoint),
-            (Some(Verdict::Refused(why)), _) => return Ok(Known::Refused(why.clone())),
-            _ if record.is_statepoint() => return Ok(Known::Statepoint),
+            (Some(Verdict::Statepoint), _) => return Ok(RecordShape::Statepoint),
+            (Some(Verdict::Refused(why)), _) => return Ok(RecordShape::Refused(why.clone())),
+            _ if record.is_statepoint() => return Ok(RecordShape::Statepoint),
             (_, Some(shape)) => return Ok(as_told(arch, record, shape)),
-            (Some(Verdict::Unknown(why)), None) => return Ok(Known::Refused(why.clone())),
+            (Some(Verdict::Unknown(why)), None) => return Ok(RecordShape::Refused(why.clone())),
             (None, None) => {}
         }
         let patchpoint = seems_patchpoint(arch, record);
         if record.record().reserved().is_some() {
             let bytes = record.reserved()?.get();
-            return Ok(Known::Site(only_length(bytes, patchpoint), Source::Recorded));
+            return Ok(RecordShape::Site(
+                only_length(bytes, patchpoint),
+                Source::Recorded,
+            ));
         }
         // protection: two-at-one-address-are-not-inferred
         if matches.is_shared(&record.record()) {
-            return Ok(Known::NoLength(format!(
+            return Ok(RecordShape::NoLength(format!(
                 "another record begins at the same address, and at most one of them reserves bytes: tell them, by --ir, --shape \
                  {id}=BYTES or {id}=none"
             )));
         }
         Ok(match patchpoint {
-            true => Known::Site(
+            true => RecordShape::Site(
                 only_length(record.infer_reserved()?.get(), true),
                 Source::Inferred,
             ),
-            false => Known::NoLength(format!(
-                "real instructions stand there, as in a shadow: tell its length, by --ir, --shape {id}=shadow,BYTES or \
+            false => RecordShape::NoLength(format!(
+                "real instructions are there, as in a shadow: tell its length, by --ir, --shape {id}=shadow,BYTES or \
                  {id}=none"
             )),
         })
     }
 }
 
-fn as_told(arch: Arch, record: &Candidate<'_>, shape: Shape) -> Known {
+fn as_told(arch: Arch, record: &Candidate<'_>, shape: Shape) -> RecordShape {
     match shape {
-        Shape::No => Known::NoSite("no site, as told"),
-        Shape::Bytes(0) => Known::NoSite("reserves no bytes"),
-        Shape::Bytes(bytes) => Known::Site(
+        Shape::No => RecordShape::NoSite("no site, as told"),
+        Shape::Bytes(0) => RecordShape::NoSite("reserves no bytes"),
+        Shape::Bytes(bytes) => RecordShape::Site(
             only_length(bytes, seems_patchpoint(arch, record)),
             Source::LengthTold,
         ),
@@ -244,10 +251,10 @@ fn as_told(arch: Arch, record: &Candidate<'_>, shape: Shape) -> Known {
     }
 }
 
-fn whole(shape: CallShape) -> Known {
+fn whole(shape: CallShape) -> RecordShape {
     match shape.reserved().get() {
-        0 => Known::NoSite("reserves no bytes"),
-        _ => Known::Site(shape, Source::Told),
+        0 => RecordShape::NoSite("reserves no bytes"),
+        _ => RecordShape::Site(shape, Source::Told),
     }
 }
 
@@ -260,7 +267,7 @@ fn only_length(bytes: u32, patchpoint: bool) -> CallShape {
     }
 }
 
-/// Whether LLVM's call or a nop stands there, or the record has live-outs, which only patchpoints
+/// Whether LLVM's call or a nop is there, or the record has live-outs, which only patchpoints
 /// have.
 fn seems_patchpoint(arch: Arch, record: &Candidate<'_>) -> bool {
     let bytes = record.bytes();

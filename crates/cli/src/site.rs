@@ -1,4 +1,4 @@
-//! The bytes at which a record points: how many are reserved, and what stands there.
+//! The bytes at which a record points: how many are reserved, and what they hold.
 
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::Arch;
@@ -16,10 +16,10 @@ const STATEPOINT: u64 = 0xabcd_ef00;
 /// What a record stands for. The map does not say; this is what the record and the bytes leave
 /// possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// It has live-outs, or LLVM's call stands there.
+pub(crate) enum RecordKind {
+    /// It has live-outs, or LLVM's call is there.
     Patchpoint,
-    /// Real instructions stand there.
+    /// Real instructions are there.
     Shadow,
     /// It begins as statepoints do, and a call returns to its offset.
     Statepoint,
@@ -49,7 +49,7 @@ pub(crate) struct Site {
 }
 
 /// The code from a record's offset on.
-pub(crate) struct Code<'a> {
+pub(crate) struct RecordCode<'a> {
     pub(crate) arch: Option<Arch>,
     pub(crate) endian: Endian,
     /// From the record's offset to the end of the section.
@@ -65,7 +65,7 @@ pub(crate) struct Code<'a> {
     pub(crate) to_end: u64,
 }
 
-impl Code<'_> {
+impl RecordCode<'_> {
     fn limit(&self) -> u64 {
         let limit = self.to_next.map_or(self.to_end, |next| next.min(self.to_end));
         limit.min(self.bytes.len() as u64)
@@ -78,8 +78,12 @@ impl Code<'_> {
     }
 }
 
-pub(crate) fn kind(record: &Record<'_>, constants: Constants<'_>, code: Option<&Code<'_>>) -> Kind {
-    let returns_here = |code: &Code<'_>| {
+pub(crate) fn kind(
+    record: &Record<'_>,
+    constants: Constants<'_>,
+    code: Option<&RecordCode<'_>>,
+) -> RecordKind {
+    let returns_here = |code: &RecordCode<'_>| {
         code.arch.is_some_and(|arch| {
             is_statepoint(arch, record, constants, CodeAddr::new(code.address), code.before)
         })
@@ -87,29 +91,34 @@ pub(crate) fn kind(record: &Record<'_>, constants: Constants<'_>, code: Option<&
     // Where the code is not there to be looked at, LLVM's ID tells.
     let has_id = record.id().get() == STATEPOINT && Statepoint::of(record, constants).is_some();
     if has_id || code.is_some_and(returns_here) {
-        return Kind::Statepoint;
+        return RecordKind::Statepoint;
     }
     if record.live_outs().len() != 0 {
-        return Kind::Patchpoint;
+        return RecordKind::Patchpoint;
     }
     let Some(code) = code else {
-        return Kind::Unknown;
+        return RecordKind::Unknown;
     };
     if llvm_call(code.arch, code.bytes) != 0 {
-        return Kind::Patchpoint;
+        return RecordKind::Patchpoint;
     }
     match code.decode(code.limit().min(16)).first() {
-        Some(first) if !first.is_nop => Kind::Shadow,
-        _ => Kind::Unknown,
+        Some(first) if !first.is_nop => RecordKind::Shadow,
+        _ => RecordKind::Unknown,
     }
 }
 
-pub(crate) fn site(kind: Kind, code: &Code<'_>, given: Option<u32>, recorded: Option<Len>) -> Site {
+pub(crate) fn site(
+    kind: RecordKind,
+    code: &RecordCode<'_>,
+    given: Option<u32>,
+    recorded: Option<Len>,
+) -> Site {
     let reserved = match (given, recorded) {
         (Some(bytes), _) => Reserved::Given(u64::from(bytes)),
         // Of a statepoint they end where the record points.
-        (None, Some(bytes)) if kind != Kind::Statepoint => Reserved::Recorded(u64::from(bytes.get())),
-        (None, _) if kind == Kind::Patchpoint => infer(code),
+        (None, Some(bytes)) if kind != RecordKind::Statepoint => Reserved::Recorded(u64::from(bytes.get())),
+        (None, _) if kind == RecordKind::Patchpoint => infer(code),
         (None, _) => Reserved::Unknown,
     };
     let told = match reserved {
@@ -124,7 +133,7 @@ pub(crate) fn site(kind: Kind, code: &Code<'_>, given: Option<u32>, recorded: Op
 }
 
 /// LLVM fills a patchpoint with its call, if it has a target, and nops.
-fn infer(code: &Code<'_>) -> Reserved {
+fn infer(code: &RecordCode<'_>) -> Reserved {
     let limit = code.limit();
     let call = (llvm_call(code.arch, code.bytes) as u64).min(limit);
     let mut end = call;
@@ -155,7 +164,7 @@ fn infer(code: &Code<'_>) -> Reserved {
 }
 
 /// The instructions that start in the reserved bytes, or in the first few where nobody knows.
-fn shown(code: &Code<'_>, reserved: Reserved) -> Vec<Instruction> {
+fn shown(code: &RecordCode<'_>, reserved: Reserved) -> Vec<Instruction> {
     match reserved {
         Reserved::Given(bytes)
         | Reserved::Recorded(bytes)
@@ -172,7 +181,7 @@ fn shown(code: &Code<'_>, reserved: Reserved) -> Vec<Instruction> {
     }
 }
 
-fn warning(code: &Code<'_>, bytes: u64) -> Option<String> {
+fn warning(code: &RecordCode<'_>, bytes: u64) -> Option<String> {
     if let Some(next) = code.to_next.filter(|next| *next < bytes) {
         return Some(format!(
             "{} reserved, and the next record is {} further",
@@ -198,8 +207,8 @@ mod tests {
         0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0, 0xc3,
     ];
 
-    fn code(bytes: &[u8], address: u64, to_next: Option<u64>, to_end: u64) -> Code<'_> {
-        Code {
+    fn code(bytes: &[u8], address: u64, to_next: Option<u64>, to_end: u64) -> RecordCode<'_> {
+        RecordCode {
             arch: Some(Arch::X86_64),
             endian: Endian::Little,
             bytes,

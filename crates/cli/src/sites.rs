@@ -6,12 +6,12 @@ use patchpoint::arch::{Convention, SiteKind};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Output, Sites};
-use crate::image::How;
+use crate::image::ImageOrigin;
 use crate::json::{self, list};
 use crate::paint::{Paint, Style};
 use crate::problem::Problem;
 use crate::shapes::Source;
-use crate::survey::{Holds, Place, Registered, Row, State, Survey, kind};
+use crate::survey::{Holds, RecordPlace, RecordRow, RecordState, Registered, Survey, kind};
 use crate::text;
 use crate::words;
 
@@ -30,9 +30,11 @@ const STATEPOINT: &str =
 /// The first line, and what is wrong with the maps as a whole.
 pub(crate) fn heading(survey: &Survey, paint: Paint) -> String {
     let how = match survey.how {
-        How::Loaded => "",
-        How::Linked => ", as it is linked",
-        How::Unlinked => ", which the engine does not load: as it stands, with no relocation of code applied",
+        ImageOrigin::Loaded => "",
+        ImageOrigin::Linked => ", as it is linked",
+        ImageOrigin::Unlinked => {
+            ", which the engine does not load: as it is, with no relocation of code applied"
+        }
     };
     let file = paint.of(Style::Bold, &survey.file);
     format!("{file}: {}, {}{how}\n", survey.format, survey.arch)
@@ -53,15 +55,15 @@ fn as_text(survey: &Survey, paint: Paint) -> String {
         // Writing to a string does not fail.
         let _ = row_text(&mut out, survey, row, paint);
     }
-    let count = |is: fn(&State) -> bool| survey.rows.iter().filter(|row| is(&row.state)).count();
+    let count = |is: fn(&RecordState) -> bool| survey.rows.iter().filter(|row| is(&row.state)).count();
     let _ = writeln!(
         out,
         "\n{}: {} would be registered, {} refused, {} without a length{}",
         words::count_u64(survey.rows.len() as u64, "record"),
-        count(|state| matches!(state, State::Registered(_))),
-        count(|state| matches!(state, State::Refused(..) | State::Unmatched(_))),
-        count(|state| matches!(state, State::NoLength(_))),
-        match count(|state| matches!(state, State::Statepoint)) {
+        count(|state| matches!(state, RecordState::Registered(_))),
+        count(|state| matches!(state, RecordState::Refused(..) | RecordState::Unmatched(_))),
+        count(|state| matches!(state, RecordState::NoLength(_))),
+        match count(|state| matches!(state, RecordState::Statepoint)) {
             0 => String::new(),
             count => format!(", {}", words::count_u64(count as u64, "statepoint")),
         },
@@ -69,23 +71,25 @@ fn as_text(survey: &Survey, paint: Paint) -> String {
     out
 }
 
-fn name(place: &Place) -> &str {
+fn name(place: &RecordPlace) -> &str {
     match place.function.as_str() {
         "" => "(no name)",
         name => name,
     }
 }
 
-fn row_text(out: &mut String, survey: &Survey, row: &Row, paint: Paint) -> std::fmt::Result {
+fn row_text(out: &mut String, survey: &Survey, row: &RecordRow, paint: Paint) -> std::fmt::Result {
     let id = paint.of(Style::Cyan, row.place.id);
     write!(out, "  record {id} at +{:#x}: ", row.place.offset)?;
     match &row.state {
-        State::Refused(error, _) => writeln!(out, "{}", paint.of(Style::Red, format!("refused: {error}"))),
-        State::Unmatched(why) => writeln!(out, "{}", paint.of(Style::Red, format!("refused: {why}"))),
-        State::Statepoint => writeln!(out, "{}", paint.of(Style::Dim, STATEPOINT)),
-        State::NoLength(why) => writeln!(out, "{}", paint.of(Style::Yellow, why)),
-        State::NoSite(why) => writeln!(out, "{}", paint.of(Style::Dim, why)),
-        State::Registered(registered) => registered_text(out, survey, registered, paint),
+        RecordState::Refused(error, _) => {
+            writeln!(out, "{}", paint.of(Style::Red, format!("refused: {error}")))
+        }
+        RecordState::Unmatched(why) => writeln!(out, "{}", paint.of(Style::Red, format!("refused: {why}"))),
+        RecordState::Statepoint => writeln!(out, "{}", paint.of(Style::Dim, STATEPOINT)),
+        RecordState::NoLength(why) => writeln!(out, "{}", paint.of(Style::Yellow, why)),
+        RecordState::NoSite(why) => writeln!(out, "{}", paint.of(Style::Dim, why)),
+        RecordState::Registered(registered) => registered_text(out, survey, registered, paint),
     }
 }
 
@@ -154,9 +158,9 @@ fn registered_text(
 
 pub(crate) fn how(survey: &Survey) -> &'static str {
     match survey.how {
-        How::Loaded => "loaded",
-        How::Linked => "linked",
-        How::Unlinked => "unlinked",
+        ImageOrigin::Loaded => "loaded",
+        ImageOrigin::Linked => "linked",
+        ImageOrigin::Unlinked => "unlinked",
     }
 }
 
@@ -172,7 +176,7 @@ fn as_json(survey: &Survey) -> Value {
 }
 
 /// The keys that say where a record is.
-pub(crate) fn place_json(place: &Place) -> Map<String, Value> {
+pub(crate) fn place_json(place: &RecordPlace) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
     put("id", place.id.into());
@@ -182,22 +186,22 @@ pub(crate) fn place_json(place: &Place) -> Map<String, Value> {
     fields
 }
 
-fn row_json(survey: &Survey, row: &Row) -> Value {
+fn row_json(survey: &Survey, row: &RecordRow) -> Value {
     let mut fields = place_json(&row.place);
     let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
     let (state, why) = match &row.state {
-        State::Registered(_) => ("registered", None),
-        State::Refused(error, _) => ("refused", Some(error.to_string())),
-        State::NoLength(why) => ("no_length", Some(why.clone())),
-        State::Unmatched(why) => ("refused", Some(why.clone())),
-        State::NoSite(why) => ("no_site", Some((*why).to_owned())),
-        State::Statepoint => ("statepoint", Some(STATEPOINT.to_owned())),
+        RecordState::Registered(_) => ("registered", None),
+        RecordState::Refused(error, _) => ("refused", Some(error.to_string())),
+        RecordState::NoLength(why) => ("no_length", Some(why.clone())),
+        RecordState::Unmatched(why) => ("refused", Some(why.clone())),
+        RecordState::NoSite(why) => ("no_site", Some((*why).to_owned())),
+        RecordState::Statepoint => ("statepoint", Some(STATEPOINT.to_owned())),
     };
     put("state", state.into());
     if let Some(why) = why {
         put("why", why.into());
     }
-    if let State::Registered(registered) = &row.state {
+    if let RecordState::Registered(registered) = &row.state {
         fields.extend(registered_json(survey, registered));
     }
     Value::Object(fields)

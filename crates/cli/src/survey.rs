@@ -12,22 +12,22 @@ use patchpoint::site::{Candidate, Error, Module, Site, survey};
 use patchpoint::verify::{self, Original};
 
 use crate::args;
-use crate::image::{Code, How};
+use crate::image::{ImageOrigin, PlacedCode};
 use crate::names::Names;
 use crate::object_file::ObjectFile;
 use crate::problem::Problem;
 use crate::progress::Progress;
 use crate::report::{LiveOutReport, LocationReport};
-use crate::shapes::{Known, Shapes, Source};
+use crate::shapes::{RecordShape, Shapes, Source};
 
 pub(crate) struct Survey {
     pub(crate) file: String,
     pub(crate) format: &'static str,
     pub(crate) arch: Arch,
-    pub(crate) how: How,
+    pub(crate) how: ImageOrigin,
     pub(crate) names: Names,
     /// By address.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<RecordRow>,
     /// What is wrong with the maps as a whole.
     pub(crate) faults: Vec<Error>,
     pub(crate) module: Module,
@@ -40,14 +40,14 @@ pub(crate) struct Survey {
 }
 
 /// A record.
-pub(crate) struct Row {
-    pub(crate) place: Place,
-    pub(crate) state: State,
+pub(crate) struct RecordRow {
+    pub(crate) place: RecordPlace,
+    pub(crate) state: RecordState,
 }
 
 /// Where a record is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     pub(crate) id: u64,
     pub(crate) function: String,
     /// In the function.
@@ -55,7 +55,7 @@ pub(crate) struct Place {
     pub(crate) addr: CodeAddr,
 }
 
-pub(crate) enum State {
+pub(crate) enum RecordState {
     Registered(Box<Registered>),
     /// With its kind, where it was told or inferred.
     Refused(Error, Option<SiteKind>),
@@ -74,9 +74,9 @@ pub(crate) struct Registered {
     pub(crate) holds: Holds,
     /// The reserved bytes that nothing needs before a patch: all but LLVM's call.
     pub(crate) slack: Len,
-    /// Where calls that stand there may return to, when the code has run.
+    /// Where calls that are there may return to, when the code has run.
     pub(crate) return_offsets: Vec<u32>,
-    /// Where the patchable jump would stand if the module were live, and its length; or why there
+    /// Where the patchable jump would be if the module were live, and its length; or why there
     /// is none.
     pub(crate) patchable_jump: Result<(u32, u64), Error>,
     pub(crate) locations: Vec<LocationReport>,
@@ -84,7 +84,7 @@ pub(crate) struct Registered {
     pub(crate) saved: Saved,
 }
 
-/// What stands in a site.
+/// What a site holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
     Nops,
@@ -108,14 +108,14 @@ impl Saved {
 }
 
 impl Survey {
-    pub(crate) fn of(args: &args::Code, data: &[u8]) -> Result<Self, Problem> {
+    pub(crate) fn of(args: &args::CodeArgs, data: &[u8]) -> Result<Self, Problem> {
         let shapes = Shapes::read(args)?;
         let file = ObjectFile::parse(data)?;
         if file.map_sections()?.is_empty() {
             return Err(Problem::NoStackMap);
         }
         file.check_maps()?;
-        let code = Code::of(data, &file)?;
+        let code = PlacedCode::of(data, &file)?;
         let arch = code.image.arch;
         let matches = shapes.matches(&file, &code)?;
         let mut told = HashMap::new();
@@ -124,29 +124,29 @@ impl Survey {
         let names = Names::of(&code.image.functions, code.outside);
         let found = survey(code.image, code.segments, |record| {
             progress.step();
-            let row = |state| Row {
-                place: Place::of(record),
+            let row = |state| RecordRow {
+                place: RecordPlace::of(record),
                 state,
             };
             Ok(match shapes.of(arch, record, &matches)? {
-                Known::Site(shape, source) => {
+                RecordShape::Site(shape, source) => {
                     told.insert((record.addr(), record.id()), (shape.kind(), source));
                     Some(shape)
                 }
-                Known::NoSite(why) => {
-                    rows.push(row(State::NoSite(why)));
+                RecordShape::NoSite(why) => {
+                    rows.push(row(RecordState::NoSite(why)));
                     None
                 }
-                Known::NoLength(why) => {
-                    rows.push(row(State::NoLength(why)));
+                RecordShape::NoLength(why) => {
+                    rows.push(row(RecordState::NoLength(why)));
                     None
                 }
-                Known::Refused(why) => {
-                    rows.push(row(State::Unmatched(why)));
+                RecordShape::Refused(why) => {
+                    rows.push(row(RecordState::Unmatched(why)));
                     None
                 }
-                Known::Statepoint => {
-                    rows.push(row(State::Statepoint));
+                RecordShape::Statepoint => {
+                    rows.push(row(RecordState::Statepoint));
                     None
                 }
             })
@@ -157,13 +157,13 @@ impl Survey {
             match refusal.site {
                 Some(site) => {
                     let kind = told.get(&(site.addr, site.id)).map(|(kind, _)| *kind);
-                    rows.push(Row {
-                        place: Place::named(&site),
+                    rows.push(RecordRow {
+                        place: RecordPlace::named(&site),
                         state: match refusal.error {
                             Error::ReservedLengthAmbiguous { seen, why, .. } => {
-                                State::NoLength(ambiguous(site.id.get(), seen, why))
+                                RecordState::NoLength(ambiguous(site.id.get(), seen, why))
                             }
-                            error => State::Refused(error, kind),
+                            error => RecordState::Refused(error, kind),
                         },
                     });
                 }
@@ -174,9 +174,9 @@ impl Survey {
         for site in found.module.sites() {
             progress.step();
             let source = told.get(&(site.addr(), site.id())).map(|(_, source)| *source);
-            rows.push(Row {
-                place: Place::of_site(&site),
-                state: State::Registered(Box::new(registered(site, source.unwrap_or(Source::Told))?)),
+            rows.push(RecordRow {
+                place: RecordPlace::of_site(&site),
+                state: RecordState::Registered(Box::new(registered(site, source.unwrap_or(Source::Told))?)),
             });
         }
         drop(progress);
@@ -198,7 +198,7 @@ impl Survey {
     }
 }
 
-impl Place {
+impl RecordPlace {
     fn of(record: &Candidate<'_>) -> Self {
         Self {
             id: record.id().get(),
@@ -227,7 +227,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for RecordPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let function = match self.function.as_str() {
             "" => "(no name)",
@@ -270,7 +270,7 @@ fn registered(site: Site, source: Source) -> Result<Registered, Problem> {
         locations.extend(
             record
                 .locations()
-                .map(|l| LocationReport::of(Some(arch), l.place, l.size, constants)),
+                .map(|l| LocationReport::of(Some(arch), l.kind, l.size, constants)),
         );
         live_outs.extend(record.live_outs().map(|live| LiveOutReport::of(Some(arch), live)));
         if shape.kind() == SiteKind::Patchpoint {

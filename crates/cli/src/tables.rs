@@ -2,7 +2,7 @@
 //! maps.
 //!
 //! An object is linked as the engine does it, so that the tables hold addresses; a linked file is
-//! taken as it stands. Sections are found by their names, GC maps by their symbols. What an entry
+//! taken as it is. Sections are found by their names, GC maps by their symbols. What an entry
 //! of a PC section consists of nobody but the user can tell.
 
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use object::{
 };
 use patchpoint::addr::{ByteOffset, CodeAddr, Len};
 use patchpoint::image::{CodeTable, FunctionRange};
-use patchpoint::metadata::{Covered, GcMap, PcSection, RootKind, Shape, Width};
+use patchpoint::metadata::{Covered, GcMap, IntegerSize, PcSection, PcSectionShape, RootKind};
 use patchpoint::stackmap::{Endian, StackSize};
 
-use crate::image::Code;
+use crate::image::PlacedCode;
 use crate::names::Names;
 use crate::number::number;
 use crate::object_file::ObjectFile;
@@ -25,7 +25,7 @@ use crate::problem::Problem;
 
 const COVERED: &str = "sanmd_covered2";
 const ATOMICS: &str = "sanmd_atomics2";
-/// Behind it stands the name of the source file.
+/// The name of the source file follows.
 const GC_MAP: &str = "_IMMIX_GC_MAP_";
 
 /// What the entries of a PC section consist of.
@@ -33,7 +33,7 @@ const GC_MAP: &str = "_IMMIX_GC_MAP_";
 pub(crate) struct PcSpec {
     pub(crate) section: String,
     text: String,
-    shape: Shape,
+    shape: PcSectionShape,
 }
 
 const EXPECTED: &str = "expected SECTION=SHAPE, such as calls=instructions,u64,u8 or fns=functions,compressed: words are instructions, \
@@ -47,18 +47,18 @@ impl FromStr for PcSpec {
             let (section, words) = text.split_once('=')?;
             let mut all = words.split(',').map(str::trim);
             let mut shape = match all.next()? {
-                "instructions" => Shape::instructions(),
-                "functions" => Shape::functions(),
+                "instructions" => PcSectionShape::instructions(),
+                "functions" => PcSectionShape::functions(),
                 _ => return None,
             };
             for word in all {
                 shape = match word {
                     "wide" => shape.wide(),
                     "compressed" => shape.compressed(),
-                    "u8" => shape.constant(Width::One),
-                    "u16" => shape.constant(Width::Two),
-                    "u32" => shape.constant(Width::Four),
-                    "u64" => shape.constant(Width::Eight),
+                    "u8" => shape.constant(IntegerSize::One),
+                    "u16" => shape.constant(IntegerSize::Two),
+                    "u32" => shape.constant(IntegerSize::Four),
+                    "u64" => shape.constant(IntegerSize::Eight),
                     _ => shape.sharing(u16::try_from(number(word.strip_prefix("sharing=")?)?).ok()?),
                 };
             }
@@ -74,7 +74,7 @@ impl FromStr for PcSpec {
 
 /// A place in code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct NamedAddress {
     pub(crate) name: Option<String>,
     /// In a linked file.
     pub(crate) address: Option<u64>,
@@ -95,7 +95,7 @@ pub(crate) struct PcTable {
 
 pub(crate) struct PcEntry {
     pub(crate) byte_offset: ByteOffset,
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<NamedAddress>,
     pub(crate) function_size: Option<u64>,
     pub(crate) constants: Vec<u64>,
 }
@@ -107,7 +107,7 @@ pub(crate) struct CoveredTable {
 
 pub(crate) struct CoveredEntry {
     pub(crate) byte_offset: ByteOffset,
-    pub(crate) place: Place,
+    pub(crate) place: NamedAddress,
     pub(crate) size: u64,
     pub(crate) features: u64,
     pub(crate) has_atomics: bool,
@@ -118,14 +118,14 @@ pub(crate) struct CoveredEntry {
 pub(crate) struct GcTable {
     pub(crate) symbol: String,
     pub(crate) functions: Vec<GcEntry>,
-    pub(crate) globals: Vec<Place>,
+    pub(crate) globals: Vec<NamedAddress>,
 }
 
 pub(crate) struct GcEntry {
-    pub(crate) place: Place,
+    pub(crate) place: NamedAddress,
     pub(crate) stack_size: Option<u64>,
     pub(crate) stack_arguments: u32,
-    pub(crate) safepoints: Vec<Place>,
+    pub(crate) safepoints: Vec<NamedAddress>,
     /// Bytes from the stack pointer, and the kind.
     pub(crate) roots: Vec<(i32, &'static str)>,
 }
@@ -148,7 +148,7 @@ impl Tables {
         }
         let source = match file.file.kind() {
             ObjectKind::Relocatable => Source::link(data, file)?,
-            _ => Source::as_it_stands(file)?,
+            _ => Source::as_is(file)?,
         };
         source.read(specs)
     }
@@ -181,7 +181,7 @@ struct Source {
 
 impl Source {
     fn link(data: &[u8], file: &ObjectFile<'_>) -> Result<Self, Problem> {
-        let code = Code::of(data, file)?;
+        let code = PlacedCode::of(data, file)?;
         let symbols: BTreeMap<&str, CodeAddr> = code
             .symbols
             .iter()
@@ -211,7 +211,7 @@ impl Source {
         })
     }
 
-    fn as_it_stands(file: &ObjectFile<'_>) -> Result<Self, Problem> {
+    fn as_is(file: &ObjectFile<'_>) -> Result<Self, Problem> {
         let mut tables = Vec::new();
         for section in file.file.sections() {
             let Ok(name) = section.name() else { continue };
@@ -250,7 +250,7 @@ impl Source {
             let atomics = (table.name == ATOMICS).then(|| PcSpec {
                 section: ATOMICS.to_owned(),
                 text: "instructions".to_owned(),
-                shape: Shape::instructions(),
+                shape: PcSectionShape::instructions(),
             });
             let asked = specs.iter().filter(|spec| spec.section == table.name);
             for spec in asked.chain(&atomics) {
@@ -271,8 +271,8 @@ impl Source {
         Ok(read)
     }
 
-    fn place(&self, addr: CodeAddr) -> Place {
-        Place {
+    fn place(&self, addr: CodeAddr) -> NamedAddress {
+        NamedAddress {
             name: self.names.get(addr),
             address: self.is_linked.then(|| addr.get()),
         }
@@ -409,19 +409,19 @@ mod tests {
     #[test]
     fn a_shape_is_words() {
         let read = |text: &str| text.parse::<PcSpec>().map(|spec| (spec.section, spec.shape));
-        let shape = Shape::instructions()
+        let shape = PcSectionShape::instructions()
             .sharing(2)
-            .constant(Width::Eight)
-            .constant(Width::One);
+            .constant(IntegerSize::Eight)
+            .constant(IntegerSize::One);
         assert_eq!(
             read("a=instructions, sharing=2,u64,u8"),
             Ok(("a".to_owned(), shape))
         );
-        let shape = Shape::functions()
+        let shape = PcSectionShape::functions()
             .wide()
             .compressed()
-            .constant(Width::Two)
-            .constant(Width::Four);
+            .constant(IntegerSize::Two)
+            .constant(IntegerSize::Four);
         assert_eq!(read("b=functions,wide,compressed,u16,u32").unwrap().1, shape);
         for wrong in ["a", "a=", "a=u8", "a=functions,u9", "a=instructions,sharing=x"] {
             assert!(read(wrong).is_err(), "{wrong}");

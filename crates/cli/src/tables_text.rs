@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::tables::{CoveredTable, GcTable, PcTable, Place, Tables};
+use crate::tables::{CoveredTable, GcTable, NamedAddress, PcTable, Tables};
 use crate::words::count_u64;
 
 pub(crate) fn write(out: &mut String, tables: &Tables) -> fmt::Result {
@@ -14,7 +14,7 @@ pub(crate) fn write(out: &mut String, tables: &Tables) -> fmt::Result {
     tables.gc_maps.iter().try_for_each(|table| gc_map(out, table))
 }
 
-fn place(place: &Place) -> String {
+fn place(place: &NamedAddress) -> String {
     match (&place.name, place.address) {
         (Some(name), Some(address)) => format!("{name} ({address:#x})"),
         (Some(name), None) => name.clone(),

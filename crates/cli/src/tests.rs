@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::args::{Check, Code, Format, Inspect, Output, Plan, Reserved, Sites, Two};
+use crate::args::{Check, CodeArgs, Format, Inspect, Output, Plan, Reserved, Sites, VersionTwoArg};
 use crate::paint::Paint;
 use crate::problem::Problem;
 use crate::{check, plan, render, sites};
@@ -42,7 +42,7 @@ fn inspect(name: &str, format: Format, reserved: &[(u64, u32)]) -> Inspect {
             .iter()
             .map(|&(id, bytes)| Reserved { id, bytes })
             .collect(),
-        version_two: Two::Detected,
+        version_two: VersionTwoArg::Detected,
         pc_section: Vec::new(),
     }
 }
@@ -383,7 +383,7 @@ fn no_damaged_table_makes_it_panic() {
 
 /// What the other commands print of bytes, in every format; what they refuse they refuse.
 fn survey_all(data: &[u8]) {
-    let code = |format| Code {
+    let code = |format| CodeArgs {
         file: "x".to_owned(),
         shape: ["7=anyreg,40,result,args=2", "8=c,48", "*=4"]
             .map(|told| told.parse().unwrap())
@@ -441,7 +441,7 @@ fn no_damaged_object_makes_a_survey_panic() {
 #[test]
 fn the_other_commands_have_colours_too() {
     let sites = Sites {
-        code: Code {
+        code: CodeArgs {
             file: "x".to_owned(),
             shape: Vec::new(),
             shapes: Vec::new(),

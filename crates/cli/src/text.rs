@@ -4,14 +4,14 @@ use std::fmt::{self, Write};
 
 use patchpoint::addr::DwarfReg;
 use patchpoint::arch::registers::RegisterName;
-use patchpoint::stackmap::Place;
+use patchpoint::stackmap::LocationKind;
 
 use crate::disassemble::Instruction;
 use crate::paint::{Paint, Style};
 use crate::report::{
     FrameReport, FunctionReport, Layout, LiveOutReport, LocationReport, MapReport, RecordReport, Report,
 };
-use crate::site::{Kind, Reserved, Site};
+use crate::site::{RecordKind, Reserved, Site};
 use crate::words::{count, count_u64};
 
 /// Writes the report.
@@ -167,8 +167,8 @@ impl Text {
             writeln!(self.out, "    live-outs were not looked for")?;
         }
         match &record.site {
-            // Of a statepoint, nothing that stands there belongs to it.
-            Some(site) if record.kind != Kind::Statepoint => self.code(record, site),
+            // Of a statepoint, nothing that is there belongs to it.
+            Some(site) if record.kind != RecordKind::Statepoint => self.code(record, site),
             _ => Ok(()),
         }
     }
@@ -235,12 +235,12 @@ fn layout(layout: Layout) -> &'static str {
     }
 }
 
-fn kind(kind: Kind) -> &'static str {
+fn kind(kind: RecordKind) -> &'static str {
     match kind {
-        Kind::Patchpoint => "patchpoint",
-        Kind::Shadow => "shadow",
-        Kind::Statepoint => "statepoint, whose call returns here",
-        Kind::Unknown => "patchpoint or shadow",
+        RecordKind::Patchpoint => "patchpoint",
+        RecordKind::Shadow => "shadow",
+        RecordKind::Statepoint => "statepoint, whose call returns here",
+        RecordKind::Unknown => "patchpoint or shadow",
     }
 }
 
@@ -269,13 +269,13 @@ const UNDEF: i32 = 0xfefe_fefe_u32 as i32;
 pub(crate) fn place(location: &LocationReport) -> String {
     let register = |reg| register(location.register, reg);
     match location.place {
-        Place::Register { reg, bit_offset: 0 } => register(reg),
-        Place::Register { reg, bit_offset } => format!("{} from bit {bit_offset}", register(reg)),
-        Place::Direct { reg, offset } => format!("&[{}{offset:+}]", register(reg)),
-        Place::Indirect { reg, offset } => format!("[{}{offset:+}]", register(reg)),
-        Place::Constant { value: UNDEF } => format!("#{UNDEF} (undef, perhaps)"),
-        Place::Constant { value } => format!("#{value}"),
-        Place::ConstantIndex { index } => match location.constant {
+        LocationKind::Register { reg, bit_offset: 0 } => register(reg),
+        LocationKind::Register { reg, bit_offset } => format!("{} from bit {bit_offset}", register(reg)),
+        LocationKind::Direct { reg, offset } => format!("&[{}{offset:+}]", register(reg)),
+        LocationKind::Indirect { reg, offset } => format!("[{}{offset:+}]", register(reg)),
+        LocationKind::Constant { value: UNDEF } => format!("#{UNDEF} (undef, perhaps)"),
+        LocationKind::Constant { value } => format!("#{value}"),
+        LocationKind::ConstantIndex { index } => match location.constant {
             Some(value) => format!("#{value} (large constant {index})"),
             None => format!("large constant {index}"),
         },

@@ -19,8 +19,8 @@ pub(crate) enum Shape {
 
 /// A shape and the records that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
-    /// The only function that is meant: an ID may stand for other sites elsewhere.
+pub(crate) struct ToldShape {
+    /// The only function that is meant: an ID may stand for other sites in other functions.
     pub(crate) function: Option<String>,
     /// `None`: all of which nothing else is told.
     pub(crate) id: Option<u64>,
@@ -30,7 +30,7 @@ pub(crate) struct Told {
 const EXPECTED: &str = "expected ID=SHAPE, such as 7=anyreg,32,result,args=1 or 8=c,40 or 9=shadow,16 or 10=24 or 11=none; get:7 \
                         stands for ID 7 in the function get alone, * for all others";
 
-impl FromStr for Told {
+impl FromStr for ToldShape {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -51,7 +51,7 @@ impl FromStr for Told {
     }
 }
 
-/// What stands before and behind the sign: the first behind which there is no other ID.
+/// What is before and behind the sign: the first behind which there is no other ID.
 fn split(text: &str) -> Option<(&str, &str)> {
     let start = text.rfind(':').map_or(0, |colon| colon + 1);
     let sign = start + text.get(start..)?.find('=')?;
@@ -117,12 +117,12 @@ impl Shape {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Result<Told, String> {
+    fn told(text: &str) -> Result<ToldShape, String> {
         text.parse()
     }
 
-    fn whole(function: Option<&str>, id: u64, shape: CallShape) -> Result<Told, String> {
-        Ok(Told {
+    fn whole(function: Option<&str>, id: u64, shape: CallShape) -> Result<ToldShape, String> {
+        Ok(ToldShape {
             function: function.map(str::to_owned),
             id: Some(id),
             shape: Shape::Whole(shape),

@@ -15,7 +15,7 @@ use llvm_stackmaps::addr::CodeAddr;
 use crate::Arch;
 
 /// The bytes of the call or jump whose operand a relocation at `offset` fills, which adds `addend`
-/// to its symbol; `None` if it fills something else, or leads elsewhere than to the symbol.
+/// to its symbol; `None` if it fills something else, or has another target than the symbol.
 #[must_use]
 pub fn around(arch: Arch, bytes: &[u8], offset: usize, addend: i64) -> Option<Range<usize>> {
     let (range, plain) = arch.isa().call_around(bytes, offset)?;
@@ -30,7 +30,7 @@ pub fn addend(arch: Arch) -> i64 {
     arch.isa().branch_addend()
 }
 
-/// Where the call or jump at `addr`, which is all of `bytes`, leads.
+/// The target of the call or jump at `addr`, which is all of `bytes`.
 #[must_use]
 pub fn target(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Option<CodeAddr> {
     let distance = arch.isa().call_distance(bytes)?;
@@ -43,9 +43,9 @@ pub fn links(arch: Arch, bytes: &[u8]) -> bool {
     word(arch.endian(), bytes).is_some_and(|word| word & 1 != 0)
 }
 
-/// The same call or jump, but leading to `to`, if it reaches.
+/// The same call or jump, but with the target `to`, if it reaches.
 #[must_use]
-pub fn led_to(arch: Arch, addr: CodeAddr, bytes: &[u8], to: CodeAddr) -> Option<Vec<u8>> {
+pub fn retargeted(arch: Arch, addr: CodeAddr, bytes: &[u8], to: CodeAddr) -> Option<Vec<u8>> {
     let mut new = bytes.to_vec();
     arch.isa().set_call_distance(&mut new, to.distance_from(addr))?;
     Some(new)
@@ -102,7 +102,7 @@ mod tests {
     ];
 
     /// Of each architecture: calls and jumps at 0x1000_0000 to 0x1000_0abc, as llvm-mc 19 encodes
-    /// them, and where the relocation stands.
+    /// them, and where the relocation is.
     fn calls(arch: Arch) -> Vec<(Vec<u8>, usize, i64)> {
         let of =
             |calls: &[(&[u8], usize, i64)]| calls.iter().map(|(b, at, a)| (b.to_vec(), *at, *a)).collect();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_read_and_led_elsewhere() {
+    fn calls_are_read_and_retargeted() {
         let at = CodeAddr::new(0x1000_0000);
         for arch in ALL {
             for (bytes, offset, addend) in calls(arch) {
@@ -145,7 +145,7 @@ mod tests {
                 assert_eq!(around(arch, &bytes, offset, addend + 8), None);
                 let abc = CodeAddr::new(0x1000_0abc);
                 assert_eq!(target(arch, at, &bytes), Some(abc), "{arch} {bytes:02x?}");
-                assert_eq!(led_to(arch, at, &bytes, abc), Some(bytes.clone()));
+                assert_eq!(retargeted(arch, at, &bytes, abc), Some(bytes.clone()));
                 let reach: i64 = match (arch, bytes.len()) {
                     (Arch::AArch64, _) => 1 << 27,
                     (Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2, _) => 1 << 25,
@@ -161,13 +161,13 @@ mod tests {
                 };
                 for distance in [lowest, -4096, 0, 2044, 2048, 4096, reach - 4] {
                     let to = CodeAddr::new(0x1000_0000_u64.wrapping_add_signed(distance));
-                    let new = led_to(arch, at, &bytes, to).unwrap();
+                    let new = retargeted(arch, at, &bytes, to).unwrap();
                     assert_eq!(target(arch, at, &new), Some(to), "{arch} {distance:#x}");
                     assert_eq!(around(arch, &new, offset, addend), Some(0..bytes.len()));
                 }
                 for distance in [lowest - 4, reach] {
                     let to = CodeAddr::new(0x1000_0000_u64.wrapping_add_signed(distance));
-                    assert_eq!(led_to(arch, at, &bytes, to), None, "{arch} {distance:#x}");
+                    assert_eq!(retargeted(arch, at, &bytes, to), None, "{arch} {distance:#x}");
                 }
             }
         }

@@ -4,7 +4,7 @@
 use crate::Arch;
 
 /// What the lengths of all instructions are multiples of, in bytes; so are the addresses at which
-/// they stand.
+/// they are.
 ///
 /// ```
 /// use patchpoint_isa::{Arch, instructions};
@@ -33,7 +33,7 @@ pub fn len(arch: Arch, bytes: &[u8]) -> Option<usize> {
 pub enum Prologue {
     /// Nothing of that kind.
     None,
-    /// Where indirect branches may lead. Four bytes on every architecture.
+    /// What indirect branches may target. Four bytes on every architecture.
     LandingPad,
     /// The TOC pointer is made of the function's address. A caller that has it jumps over these
     /// eight bytes.

@@ -7,12 +7,12 @@ use llvm_stackmaps::addr::CodeAddr;
 
 use crate::conventions::Registers;
 use crate::instructions::Prologue;
-use crate::registers::{RegisterName, Run};
+use crate::registers::{NameRun, RegisterName};
 
 /// One architecture.
 pub(crate) trait Isa: Sync {
     /// The names of its registers.
-    fn register_names(&self) -> &'static [Run];
+    fn register_names(&self) -> &'static [NameRun];
 
     /// The name of the low `size` bytes of a register, where they have one.
     fn register_view(&self, _whole: RegisterName, _reg: u16, _size: u16) -> Option<RegisterName> {
@@ -54,10 +54,10 @@ pub(crate) trait Isa: Sync {
     /// relocation adds to its symbol.
     fn call_around(&self, bytes: &[u8], offset: usize) -> Option<(Range<usize>, i64)>;
 
-    /// How far from its start a call or jump leads.
+    /// How far from its start the target of a call or jump is.
     fn call_distance(&self, bytes: &[u8]) -> Option<i64>;
 
-    /// Lets a call or jump lead that far from its start, if it reaches.
+    /// Gives a call or jump the target that far from its start, if it reaches.
     fn set_call_distance(&self, bytes: &mut [u8], distance: i64) -> Option<()>;
 
     /// The operand of a call of `len` bytes, where one store writes it.

@@ -84,18 +84,18 @@ pub const fn canonical(arch: Arch, reg: DwarfReg) -> DwarfReg {
 }
 
 /// Names of consecutive numbers.
-pub(crate) enum Run {
+pub(crate) enum NameRun {
     Numbered { first: u16, count: u16, stem: &'static str, from: u16, step: u16 },
     Named { first: u16, names: &'static [&'static str] },
 }
 
 /// `count` numbers from `first` on: `stem` with 0, 1, 2 and so on.
-pub(crate) const fn run(first: u16, count: u16, stem: &'static str) -> Run {
+pub(crate) const fn run(first: u16, count: u16, stem: &'static str) -> NameRun {
     stepped(first, count, stem, 0, 1)
 }
 
-pub(crate) const fn stepped(first: u16, count: u16, stem: &'static str, from: u16, step: u16) -> Run {
-    Run::Numbered {
+pub(crate) const fn stepped(first: u16, count: u16, stem: &'static str, from: u16, step: u16) -> NameRun {
+    NameRun::Numbered {
         first,
         count,
         stem,
@@ -104,11 +104,11 @@ pub(crate) const fn stepped(first: u16, count: u16, stem: &'static str, from: u1
     }
 }
 
-pub(crate) const fn named(first: u16, names: &'static [&'static str]) -> Run {
-    Run::Named { first, names }
+pub(crate) const fn named(first: u16, names: &'static [&'static str]) -> NameRun {
+    NameRun::Named { first, names }
 }
 
-impl Run {
+impl NameRun {
     fn name(&self, reg: u16) -> Option<RegisterName> {
         match *self {
             Self::Numbered {

@@ -26,7 +26,7 @@ pub enum SiteKind {
     Entry,
     /// Instructions of the function that its IR has marked by `!pcsections`: patched destructively.
     Marked,
-    /// A call or jump of compiled code to a function, which can be led to another: recorded while
+    /// A call or jump of compiled code to a function, which can be retargeted: recorded while
     /// linking.
     Call,
 }

@@ -1,10 +1,10 @@
-//! Recording calls: the edges that lead from code to functions, by the instructions that they fill.
+//! Recording calls: the edges from code to functions, by the instructions that they fill.
 //!
 //! Of a call that the compiler has resolved itself, mostly one within a section to a function that
 //! is not global, there is no edge, and it is not found; nor are calls through pointers and the
 //! global offset table.
 //!
-//! On PowerPC a call that is to be led elsewhere later has to save and restore the caller's TOC
+//! On PowerPC a call that is to be retargeted later has to save and restore the caller's TOC
 //! pointer, which the linker does only for calls that leave the graph. So recorded calls of its own
 //! functions name an absolute symbol in their place, which gets the function's address when that is
 //! known. Cost: linear in symbols and edges.
@@ -41,8 +41,8 @@ pub struct CalledByStub(HashMap<SymbolId, SymbolId>);
 
 impl Graph<'_> {
     /// Makes the calls of every function in the graph for which `wanted` returns true go through a
-    /// stub that saves the caller's TOC pointer, and restore it: so they may be led to functions
-    /// with another one. Does nothing where calls keep nothing.
+    /// stub that saves the caller's TOC pointer, and restore it: so they may be retargeted to
+    /// functions with another one. Does nothing where calls keep nothing.
     ///
     /// What is returned has to [resolve](CalledByStub::resolve) the symbols before fix-ups. A call
     /// without room for the restore stays as it is.
@@ -67,11 +67,11 @@ impl Graph<'_> {
             let (function, alias) = (SymbolId(index as u32), self.add_symbol(alias)?);
             by_stub.insert(function, alias);
         }
-        self.lead_calls(&by_stub);
+        self.retarget_calls(&by_stub);
         Ok(CalledByStub(by_stub))
     }
 
-    fn lead_calls(&mut self, by_stub: &HashMap<SymbolId, SymbolId>) {
+    fn retarget_calls(&mut self, by_stub: &HashMap<SymbolId, SymbolId>) {
         let arch = self.arch();
         let code = self
             .sections

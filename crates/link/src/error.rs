@@ -69,7 +69,7 @@ pub enum Error {
     },
     /// A relocation's value is no multiple of the unit that its instruction counts in.
     #[error(
-        "{relocation} at {section}+{offset} cannot lead to `{symbol}` ({to}): {value} is no multiple of {align}: \
+        "{relocation} at {section}+{offset} cannot refer to `{symbol}` ({to}): {value} is no multiple of {align}: \
          align the symbol"
     )]
     RelocationMisaligned {
@@ -118,7 +118,7 @@ pub enum Error {
     /// A link had to wait, where nobody waits.
     #[error("the link waits for {waiting_for}: poll it until it is ready")]
     LinkUnfinished { waiting_for: String },
-    /// A relocation leads to a symbol that has no address.
+    /// A relocation refers to a symbol that has no address.
     #[error("symbol `{symbol}` cannot be linked to: {reason}")]
     SymbolRefused { symbol: String, reason: &'static str },
     /// A segment cannot be at the address that was given.
@@ -133,7 +133,7 @@ pub enum Error {
 /// one that the caller sets.
 fn mend_size(limit: u64) -> &'static str {
     if limit < MAX_SIZE {
-        "raise it (Builder::image_limit of an engine, Graph::set_size_limit without one; at most 1 GiB), or split the object"
+        "raise it (EngineBuilder::image_limit of an engine, Graph::set_size_limit without one; at most 1 GiB), or split the object"
     } else {
         "split the object"
     }

@@ -2,9 +2,9 @@
 //! caller's choice.
 //!
 //! Problem: a runtime that compiles with LLVM gets an object file, which cannot run: its branches
-//! lead nowhere, its sections have no addresses, and what it calls is somewhere in the process, or
-//! in another one. The system's loader does not take such files. Approach: an object is read into a
-//! graph of sections, symbols and edges ([`Object::parse`]), and several are joined to one
+//! have no targets, its sections have no addresses, and what it calls is somewhere in the process,
+//! or in another one. The system's loader does not take such files. Approach: an object is read
+//! into a graph of sections, symbols and edges ([`Object::parse`]), and several are joined to one
 //! ([`Graph::add`]); everything in it gets a place in one of three segments ([`Graph::layout`]),
 //! which are code, constants and data, so that no page need ever be writable and executable; when
 //! the segments' addresses are known, all bytes are relocated for them ([`Layout::link`]). Nothing
@@ -61,9 +61,9 @@
 //!
 //! # Memory and symbols that have to be waited for
 //!
-//! [`link`] does all of it with memory that a [`MemoryManager`] has and symbols that a [`Lookup`]
-//! knows, both asked asynchronously; a runtime's [`Passes`] see and change the graph between the
-//! steps. Where nothing has to be waited for, [`at_once`] polls it.
+//! [`link`] does all of it with memory that a [`MemoryManager`] has and symbols that a
+//! [`SymbolLookup`] knows, both asked asynchronously; a runtime's [`Passes`] see and change the
+//! graph between the steps. Where nothing has to be waited for, [`at_once`] polls it.
 //!
 //! # Invariants
 //!
@@ -119,20 +119,20 @@ pub use calls::{CalledByStub, RecordedCall};
 pub use error::{Error, ErrorKind, Result};
 pub use fixups::{LinkedImage, Segment};
 pub use format::ObjectFormat;
-pub use graph::comdat::{Group, Selection};
+pub use graph::comdat::{SectionGroup, Selection};
 pub use graph::functions::FunctionPlace;
 pub use graph::harness::{Interposed, Replaced};
 pub use graph::{
     Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, Strength, Symbol, SymbolId,
 };
 pub use image::{CodeTable, EhFrame, FunctionRange, Image, SegmentKind};
-pub use layout::{Layout, Reach, SegmentAddrs, SegmentRequest};
+pub use layout::{ImageReach, Layout, SegmentAddrs, SegmentRequest};
 pub use passes::Passes;
 pub use phases::{Allocated, Fixed, FixedSection, Resolved};
 pub use read::Object;
 pub use relax::relax;
 pub use relocation::Relocation;
-pub use session::{Linked, Lookup, MemoryManager, at_once, link};
+pub use session::{Linked, MemoryManager, SymbolLookup, at_once, link};
 pub use unused::UnusedTables;
 
 /// The largest image that is linked, in bytes, whatever the limit: within it, everything reaches

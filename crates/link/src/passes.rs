@@ -42,7 +42,7 @@ impl<'p> Passes<'p> {
         Self::default()
     }
 
-    /// Takes out what these symbols do not lead to ([`Graph::prune`]).
+    /// Takes out what these symbols do not refer to ([`Graph::prune`]).
     #[must_use]
     pub fn prune<N: Into<String>>(mut self, roots: impl IntoIterator<Item = N>) -> Self {
         self.roots

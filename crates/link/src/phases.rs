@@ -99,7 +99,7 @@ impl<'data> Allocated<'data> {
         self.section_addr(section)?.plus(Len::new(offset))
     }
 
-    /// Adds a symbol with an address, for edges to lead to.
+    /// Adds a symbol with an address, for edges to refer to.
     pub fn add_absolute(&mut self, name: impl Into<Cow<'data, str>>, addr: CodeAddr) -> SymbolId {
         let id = SymbolId(self.layout.graph.symbols.len() as u32);
         let mut symbol = Symbol::new(name, Definition::Absolute(addr.get()));
@@ -109,7 +109,7 @@ impl<'data> Allocated<'data> {
         id
     }
 
-    /// The symbols that edges lead to and no file defines, in the order in which
+    /// The symbols that edges refer to and no file defines, in the order in which
     /// [`Allocated::resolve`] asks for them.
     #[must_use]
     pub fn wanted(&self) -> Vec<&str> {
@@ -170,7 +170,7 @@ impl<'data> Resolved<'data> {
         self.allocated.stub_addr(id)
     }
 
-    /// Gives a symbol another address: all edges to it lead there. Returns whether there is such a
+    /// Gives a symbol another address: all edges to it go there. Returns whether there is such a
     /// symbol.
     pub fn set_symbol_addr(&mut self, id: SymbolId, addr: CodeAddr) -> bool {
         let value = self.values.get_mut(id.index());

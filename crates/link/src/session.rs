@@ -19,7 +19,7 @@ use llvm_stackmaps::addr::CodeAddr;
 use crate::error::Error;
 use crate::fixups::LinkedImage;
 use crate::graph::Graph;
-use crate::layout::{Reach, SegmentAddrs, SegmentRequest};
+use crate::layout::{ImageReach, SegmentAddrs, SegmentRequest};
 use crate::passes::Passes;
 use crate::phases::Fixed;
 
@@ -37,7 +37,7 @@ pub trait MemoryManager {
     fn allocate(
         &self,
         segments: &[SegmentRequest; 3],
-        reach: Reach,
+        reach: ImageReach,
     ) -> impl Future<Output = Result<(Self::Memory, SegmentAddrs), Self::Error>>;
 
     /// Writes the image's segments and gives each its protection. A segment may have fewer bytes
@@ -55,12 +55,12 @@ pub trait MemoryManager {
     /// Frees memory that nobody executes or refers to any more.
     ///
     /// # Errors
-    /// The memory could not be given back.
+    /// The memory could not be freed.
     fn deallocate(&self, finalized: Self::Finalized) -> Result<(), Self::Error>;
 }
 
 /// Who knows the symbols that a graph does not define. A function from names to addresses does.
-pub trait Lookup {
+pub trait SymbolLookup {
     /// Why they cannot be asked for.
     type Error;
 
@@ -69,7 +69,7 @@ pub trait Lookup {
     fn lookup(&self, names: &[&str]) -> impl Future<Output = Result<Vec<Option<CodeAddr>>, Self::Error>>;
 }
 
-impl<F: Fn(&str) -> Option<CodeAddr>> Lookup for F {
+impl<F: Fn(&str) -> Option<CodeAddr>> SymbolLookup for F {
     type Error = Error;
 
     fn lookup(&self, names: &[&str]) -> impl Future<Output = Result<Vec<Option<CodeAddr>>, Error>> {
@@ -90,7 +90,7 @@ pub struct Linked<F> {
 ///
 /// # Errors
 /// As [`Graph::layout`], [`Layout::link`](crate::Layout::link), and what passes, memory and lookup return.
-pub async fn link<M: MemoryManager, L: Lookup>(
+pub async fn link<M: MemoryManager, L: SymbolLookup>(
     mut graph: Graph<'_>,
     passes: &mut Passes<'_>,
     memory: &M,
@@ -103,7 +103,7 @@ where
     let mut layout = graph.layout()?;
     passes.on_layout(&mut layout)?;
     let (held, addrs) = memory.allocate(layout.segments(), layout.reach()).await?;
-    let held = Held {
+    let held = MemoryGuard {
         manager: memory,
         memory: Some(held),
     };
@@ -118,13 +118,13 @@ where
     Ok(Linked { image, memory })
 }
 
-/// Memory that is given back if it is not finalized.
-struct Held<'m, M: MemoryManager> {
+/// Memory that is freed if it is not finalized.
+struct MemoryGuard<'m, M: MemoryManager> {
     manager: &'m M,
     memory: Option<M::Memory>,
 }
 
-impl<M: MemoryManager> Held<'_, M> {
+impl<M: MemoryManager> MemoryGuard<'_, M> {
     async fn finalize(mut self, image: &LinkedImage) -> Result<M::Finalized, M::Error> {
         match self.memory.take() {
             Some(memory) => self.manager.finalize(memory, image).await,
@@ -136,7 +136,7 @@ impl<M: MemoryManager> Held<'_, M> {
     }
 }
 
-impl<M: MemoryManager> Drop for Held<'_, M> {
+impl<M: MemoryManager> Drop for MemoryGuard<'_, M> {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
             // protection: memory-is-abandoned
@@ -148,7 +148,7 @@ impl<M: MemoryManager> Drop for Held<'_, M> {
 /// The result of a link that has nothing to wait for.
 ///
 /// # Errors
-/// Those of the link; [`Error::LinkUnfinished`] if it had to wait after all, and was given up.
+/// Those of the link; [`Error::LinkUnfinished`] if it had to wait after all, and was abandoned.
 pub fn at_once<T, E: From<Error>>(link: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     match pin!(link).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,

@@ -76,7 +76,7 @@ pub(crate) struct StubEdge {
     pub(crate) addend: i64,
 }
 
-/// Where an edge of a stub leads.
+/// What an edge of a stub refers to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StubTarget {
     /// To the symbol that the stub stands for.
@@ -107,7 +107,7 @@ pub(crate) const fn entry_without_toc(arch: Arch) -> u64 {
 /// The stub by which a call leaves for a function whose TOC pointer may be another, named as
 /// function pointers name it; `None` where calls keep nothing, which is everywhere but on PowerPC.
 ///
-/// For who leads a [recorded call](crate::RecordedCall) elsewhere when it is linked.
+/// For who retargets a [recorded call](crate::RecordedCall) when it is linked.
 #[must_use]
 pub fn leaving(arch: Arch, to: CodeAddr) -> Option<Vec<u8>> {
     arch.is_powerpc64().then_some(())?;
@@ -121,7 +121,7 @@ pub fn leaving(arch: Arch, to: CodeAddr) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The instruction that stands behind a call which leaves by such a stub, and restores the caller's
+/// The instruction that follows a call which leaves by such a stub, and restores the caller's
 /// TOC pointer; `None` as for [`leaving`].
 #[must_use]
 pub fn restore_behind_leaving(arch: Arch) -> Option<[u8; 4]> {

@@ -13,7 +13,7 @@ use crate::phases::Resolved;
 /// What of the tables is not used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnusedTables {
-    /// The symbols whose entries no edge leads to, but for those of stubs that are unused
+    /// The symbols whose entries no edge refers to, but for those of stubs that are unused
     /// themselves.
     pub entries: Vec<SymbolId>,
     /// The symbols whose stubs no branch goes through.
@@ -24,7 +24,7 @@ impl Resolved<'_> {
     /// The entries and stubs that are there and not used.
     ///
     /// # Errors
-    /// A branch leads to a symbol without an address.
+    /// A branch goes to a symbol without an address.
     pub fn unused_tables(&self) -> Result<UnusedTables> {
         self.linker().unused_tables()
     }

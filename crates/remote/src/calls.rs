@@ -39,12 +39,12 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The calls into a process.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    state: Mutex<State>,
+    state: Mutex<CallsState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CallsState {
     /// Somebody stops the calls, or waits until they are stopped.
     held: bool,
     /// By number: the threads there that are in a call.
@@ -83,7 +83,7 @@ impl Calls {
     }
 
     /// Lets nobody in any more, as soon as no other stop does.
-    fn hold(&self, until: Instant) -> Result<Held<'_>> {
+    fn hold(&self, until: Instant) -> Result<CallsStopped<'_>> {
         let mut state = self.state.lock();
         while state.held {
             if self.changed.wait_until(&mut state, until).timed_out() && state.held {
@@ -92,7 +92,7 @@ impl Calls {
             }
         }
         state.held = true;
-        Ok(Held { calls: self })
+        Ok(CallsStopped { calls: self })
     }
 
     /// Waits until something has changed that may let a stop come about, or a little while: it may
@@ -104,11 +104,11 @@ impl Calls {
 }
 
 /// Nobody is let in as long as this lives.
-struct Held<'c> {
+struct CallsStopped<'c> {
     calls: &'c Calls,
 }
 
-impl Held<'_> {
+impl CallsStopped<'_> {
     /// Waits until nobody executes, and fails if somebody still does then, or may return to what is
     /// to be vacated.
     fn check(&self, vacated: &[Vacated], began: Instant, until: Instant) -> Result<()> {
@@ -124,7 +124,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for CallsStopped<'_> {
     fn drop(&mut self) {
         self.calls.state.lock().held = false;
         self.calls.changed.notify_all();
@@ -169,7 +169,7 @@ pub(crate) struct CallWorld {
     pub(crate) patience: Duration,
 }
 
-impl State {
+impl CallsState {
     /// A thread that executes.
     fn executes(&self) -> Option<i32> {
         let executes = |(_, at): &(&i32, &At)| matches!(at, At::Executes);

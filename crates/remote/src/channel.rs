@@ -4,19 +4,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::protocol::{MOST, Message, Wrong};
+use crate::protocol::{DecodeError, MOST, Message};
 use crate::system::socket::{Socket, Trouble, within};
 
 /// Why there is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(super) enum ReceiveError {
     /// The connection.
     Trouble(Trouble),
     /// What came is none.
-    Wrong(Wrong),
+    Wrong(DecodeError),
 }
 
-impl From<Trouble> for Lost {
+impl From<Trouble> for ReceiveError {
     fn from(trouble: Trouble) -> Self {
         Self::Trouble(trouble)
     }
@@ -51,7 +51,7 @@ impl Channel {
         message: &Message,
         file: Option<&OwnedFd>,
         patience: Option<Duration>,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), ReceiveError> {
         self.sequence = self.sequence.wrapping_add(1);
         self.answer(self.sequence, message, file, patience)
     }
@@ -63,35 +63,38 @@ impl Channel {
         message: &Message,
         file: Option<&OwnedFd>,
         patience: Option<Duration>,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), ReceiveError> {
         message.encode(sequence, &mut self.out);
         let until = patience.and_then(within);
         Ok(self.socket.send(&self.out, file.map(AsFd::as_fd), until)?)
     }
 
     /// What the other side says next.
-    pub(super) fn hear(&mut self, patience: Option<Duration>) -> Result<(Message, Option<OwnedFd>), Lost> {
+    pub(super) fn hear(
+        &mut self,
+        patience: Option<Duration>,
+    ) -> Result<(Message, Option<OwnedFd>), ReceiveError> {
         let until = patience.and_then(within);
         let (len, file) = self.socket.receive(&mut self.into, until)?;
         let bytes = self.into.get(..len);
         let bytes = bytes.expect("no more is received than there is room for");
-        let (sequence, message) = Message::decode(bytes).map_err(Lost::Wrong)?;
+        let (sequence, message) = Message::decode(bytes).map_err(ReceiveError::Wrong)?;
         self.heard = sequence;
         Ok((message, file))
     }
 
     /// Says something under the number of what was heard last.
-    pub(super) fn reply(&mut self, message: &Message) -> Result<(), Lost> {
+    pub(super) fn reply(&mut self, message: &Message) -> Result<(), ReceiveError> {
         self.answer(self.heard, message, None, None)
     }
 
     /// What the other side answers to what was said last.
-    pub(super) fn hear_answer(&mut self, patience: Option<Duration>) -> Result<Message, Lost> {
+    pub(super) fn hear_answer(&mut self, patience: Option<Duration>) -> Result<Message, ReceiveError> {
         match self.hear(patience)? {
             // protection: remote-answers-have-their-number
             (message, None) if self.heard == self.sequence => Ok(message),
-            (_, Some(_)) => Err(Lost::Wrong("an answer with a descriptor")),
-            _ => Err(Lost::Wrong("an answer to another request")),
+            (_, Some(_)) => Err(ReceiveError::Wrong("an answer with a descriptor")),
+            _ => Err(ReceiveError::Wrong("an answer to another request")),
         }
     }
 }

@@ -16,7 +16,7 @@ use patchpoint::memory::{MemoryFile, Mirror};
 use patchpoint::publish::{Level, Publication};
 
 use crate::calls::Calls;
-use crate::channel::{Channel, Lost};
+use crate::channel::{Channel, ReceiveError};
 use crate::error::{Error, Result};
 use crate::protocol::{Access, MOST_RANGES, Message, View};
 use crate::system::socket::{Socket, Trouble};
@@ -38,9 +38,9 @@ pub(crate) struct Connection {
     control: Mutex<Channel>,
     /// The process whose executor it is: a fork's child must not speak for it.
     process: u32,
-    /// Given up, or found to be gone.
+    /// Abandoned, or found to be gone.
     gone: AtomicBool,
-    /// Where its traps lead.
+    /// Where its traps go.
     traps: Mutex<HashMap<CodeAddr, CodeAddr>>,
     /// Known to execute nothing any more.
     ended: AtomicBool,
@@ -85,7 +85,7 @@ impl Connection {
         self.child.lock().as_ref().map(Child::id)
     }
 
-    /// Asks, and waits for the answer. An executor that does not answer, or not so, is given up.
+    /// Asks, and waits for the answer. An executor that does not answer, or not so, is abandoned.
     pub(crate) fn request(
         &self,
         message: &Message,
@@ -120,7 +120,7 @@ impl Connection {
 
     /// Gives the executor up: every request fails from now on, whoever waits for it does so no
     /// longer, and no code of it goes on if it was started here.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn abandon(&self) {
         self.gone.store(true, Ordering::Release);
         self.socket.end();
         let threads = std::mem::take(&mut *self.threads.lock());
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// Has a thread's connection ended when the executor is given up.
+    /// Has a thread's connection ended when the executor is abandoned.
     pub(crate) fn watch(&self, socket: &Arc<Socket>) {
         let mut threads = self.threads.lock();
         threads.retain(|other| other.strong_count() > 0);
@@ -148,25 +148,25 @@ impl Connection {
     }
 
     /// Gives the executor up; says why.
-    pub(crate) fn lost(&self, lost: Lost, patience: Duration, during: &'static str) -> Error {
-        self.give_up();
+    pub(crate) fn lost(&self, lost: ReceiveError, patience: Duration, during: &'static str) -> Error {
+        self.abandon();
         match lost {
-            Lost::Trouble(Trouble::Gone | Trouble::Refused(_)) => Error::ExecutorGone { during },
-            Lost::Trouble(Trouble::Late) => Error::ExecutorSilent {
+            ReceiveError::Trouble(Trouble::Gone | Trouble::Refused(_)) => Error::ExecutorGone { during },
+            ReceiveError::Trouble(Trouble::Late) => Error::ExecutorSilent {
                 during,
                 waited_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
             },
-            Lost::Trouble(Trouble::TooLong) => Error::ExecutorAnswer {
+            ReceiveError::Trouble(Trouble::TooLong) => Error::ExecutorAnswer {
                 during,
                 why: "a message that is too long",
             },
-            Lost::Wrong(why) => Error::ExecutorAnswer { during, why },
+            ReceiveError::Wrong(why) => Error::ExecutorAnswer { during, why },
         }
     }
 
     /// Gives the executor up for an answer to something else.
     pub(crate) fn unexpected(&self, during: &'static str) -> Error {
-        self.give_up();
+        self.abandon();
         Error::ExecutorAnswer {
             during,
             why: "an answer of another kind",
@@ -189,7 +189,7 @@ impl Connection {
     pub(crate) fn check_now(&self, during: &'static str) -> Result<()> {
         self.check_known(during)?;
         if self.socket.is_ended() {
-            return Err(self.lost(Lost::Trouble(Trouble::Gone), self.deadline, during));
+            return Err(self.lost(ReceiveError::Trouble(Trouble::Gone), self.deadline, during));
         }
         Ok(())
     }
@@ -268,7 +268,7 @@ impl Connection {
 
 // SAFETY: the executor maps what it is sent at just that range, if nothing is there, with the rights of the view, and says so;
 // one that lies harms itself, as only it executes the code. It keeps mapped what a thread still uses as its stack, and an
-// answer that does not come gives it up.
+// answer that does not come abandons it.
 unsafe impl Mirror for Connection {
     fn map_code(&self, at: CodeRange, file: MemoryFile) -> patchpoint::memory::Result<bool> {
         Ok(self.map(at, View::Execute, file)?)
@@ -288,7 +288,7 @@ unsafe impl Mirror for Connection {
 
     fn unmap(&self, range: CodeRange) {
         // What a thread still uses stays mapped there.
-        let _ = self.order(&Message::Unmap { range }, None, "memory was given up");
+        let _ = self.order(&Message::Unmap { range }, None, "memory was freed");
     }
 }
 

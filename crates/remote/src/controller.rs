@@ -9,9 +9,9 @@ use std::time::Duration;
 use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::Capture;
-use patchpoint::engine::{Builder, Mirroring};
+use patchpoint::engine::{EngineBuilder, Mirroring};
 use patchpoint::error::Errno;
-use patchpoint::memory::{Arena, Mirror, Placed, Reach, SegmentKind, SegmentNeed};
+use patchpoint::memory::{Arena, Mirror, PlacedSegments, Reach, SegmentKind, SegmentNeed};
 use patchpoint::publish::Publication;
 
 use crate::calls::CallWorld;
@@ -138,9 +138,9 @@ impl Executor {
     }
 
     /// Starts to describe an engine whose code is executed there. Its arena is [this
-    /// one](Self::arena). If it is given no [world](Builder::world), its world stops the executor's
-    /// threads between messages, as the [crate](crate) says.
-    pub fn engine(&self) -> Builder {
+    /// one](Self::arena). If it is given no [world](EngineBuilder::world), its world stops the
+    /// executor's threads between messages, as the [crate](crate) says.
+    pub fn engine(&self) -> EngineBuilder {
         let publication = Arc::clone(&self.shared) as Arc<dyn Publication>;
         let world = CallWorld {
             calls: Arc::clone(&self.shared.calls),
@@ -171,7 +171,7 @@ impl Executor {
     /// The address that the executor's runtime gave a [name](crate::Service::symbol).
     ///
     /// # Errors
-    /// The executor is gone, or was given up.
+    /// The executor is gone, or was abandoned.
     pub fn symbol(&self, name: &str) -> Result<Option<CodeAddr>> {
         let during = "a symbol was looked up";
         if name.len() > LONGEST_NAME {
@@ -189,7 +189,7 @@ impl Executor {
     /// Starts a thread there, with a stack of so many bytes.
     ///
     /// # Errors
-    /// [`Error::ExecutorRefused`]; there is no memory; the executor is gone, or was given up.
+    /// [`Error::ExecutorRefused`]; there is no memory; the executor is gone, or was abandoned.
     pub fn thread(&self, stack: u64) -> Result<Thread> {
         let memory = |len| self.share(len);
         Thread::start(&self.shared, &self.engines, stack, memory)
@@ -199,7 +199,7 @@ impl Executor {
     ///
     /// # Errors
     /// As [`Arena::place`].
-    pub fn share(&self, len: u64) -> Result<Placed> {
+    pub fn share(&self, len: u64) -> Result<PlacedSegments> {
         let need = SegmentNeed {
             kind: SegmentKind::Data,
             len,

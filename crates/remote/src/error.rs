@@ -30,15 +30,15 @@ pub enum Error {
     #[error(transparent)]
     Engine(patchpoint::Error),
     // ---- the executor, as its controller sees it ----
-    /// The process that executes the code has ended, or was given up.
+    /// The process that executes the code has ended, or was abandoned.
     #[error("the executor is gone, as was found when {during}: start another one and load the code again")]
     ExecutorGone { during: &'static str },
-    /// The process that executes the code does not answer. It is given up.
+    /// The process that executes the code does not answer. It is abandoned.
     #[error(
         "the executor did not answer within {waited_ms} ms when {during}: start another one, or give it more time"
     )]
     ExecutorSilent { during: &'static str, waited_ms: u64 },
-    /// The process that executes the code answers what no executor does. It is given up.
+    /// The process that executes the code answers what no executor does. It is abandoned.
     #[error(
         "the executor's answer when {during} is none: {why}: use the same version of the crate on both sides"
     )]
@@ -97,7 +97,7 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The other process has ended or was given up: nothing more can be had of it.
+    /// The other process has ended or was abandoned: nothing more can be had of it.
     Gone,
     /// It does not go now; later, or with more patience, it may.
     Busy,

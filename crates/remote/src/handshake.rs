@@ -24,7 +24,7 @@
 //! message is there, so that as many as [`Listener`](super::Listener) allows are under way at once.
 //!
 //! **Not promised.** After the handshake the connection is the proof: it is neither encrypted nor
-//! signed. Only the same user could stand between the two, and may do worse (ptrace).
+//! signed. Only the same user could get between the two, and may do worse (ptrace).
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -78,7 +78,7 @@
 //! **When one ends.** The end of a process ends its connections. Every call on the other side then
 //! fails, by [`Error::ExecutorGone`] or [`Error::ControllerGone`]; a transaction that was about to
 //! be published is rolled back. An executor that does not answer in time, or not in the protocol's
-//! words, is given up: its connections are cut, and it is killed if it was started by
+//! words, is abandoned: its connections are cut, and it is killed if it was started by
 //! [`Executor::spawn`]. Memory files have no name and go with the last process that maps them.
 //!
 //! **Who is who.** [`Executor::spawn`] gives the executor its end of the connection. An executor
@@ -88,7 +88,7 @@
 //!
 //! **A process that knows nothing of this** is patched by a tool through [`foreign`].
 //!
-//! **On what it stands.** The engine knows no processes. It has a
+//! **What it is built on.** The engine knows no processes. It has a
 //! [`Mirror`](patchpoint::memory::Mirror) of its memory, a
 //! [`Publication`](patchpoint::publish::Publication), a [`World`](patchpoint::publish::World), and
 //! [exits](patchpoint::deopt::ForwardExit) that are handled somewhere else than where they are

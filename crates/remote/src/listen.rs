@@ -92,8 +92,8 @@ impl Listener {
     /// not prove that it knows the token; it keeps nobody waiting meanwhile. Of several threads
     /// that wait, one is served after the other.
     ///
-    /// An executor that was not started here is not killed when it is given up: its connections are
-    /// cut, upon which it should end.
+    /// An executor that was not started here is not killed when it is abandoned: its connections
+    /// are cut, upon which it should end.
     ///
     /// # Errors
     /// [`Error::ExecutorSilent`] if none comes; as [`Options::spawn`].

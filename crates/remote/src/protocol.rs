@@ -68,7 +68,7 @@ pub(crate) enum Access {
 }
 
 /// Why bytes are no message.
-pub(crate) type Wrong = &'static str;
+pub(crate) type DecodeError = &'static str;
 
 /// What is said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub(crate) enum Message {
     Call { at: CodeAddr, args: [u64; ARGS] },
     /// How a thread goes on that has left compiled code by an exit stub.
     Go { word: u64 },
-    /// The trap at that address leads to an exit stub, or nowhere any more.
+    /// The trap at that address goes to an exit stub, or is none any more.
     Trap { at: CodeAddr, exit_stub: Option<CodeAddr> },
     /// Wait for the end of the thread with this stack.
     End { stack: CodeRange },
@@ -149,7 +149,7 @@ macro_rules! failures {
                 match self { $(Self::$name => $number,)* }
             }
 
-            fn of(number: u64) -> Result<Self, Wrong> {
+            fn of(number: u64) -> Result<Self, DecodeError> {
                 match number {
                     $($number => Ok(Self::$name),)*
                     _ => Err("a failure of an unknown kind"),
@@ -277,7 +277,7 @@ impl Message {
     }
 
     /// The message that the bytes are, with its sequence number.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<(u64, Self), Wrong> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(u64, Self), DecodeError> {
         let mut rest = Reader(bytes);
         let (kind, version) = (rest.u16()?, rest.u16()?);
         if version != VERSION {
@@ -295,7 +295,7 @@ impl Message {
         }
     }
 
-    fn decode_body(kind: u16, rest: &mut Reader<'_>) -> Result<Self, Wrong> {
+    fn decode_body(kind: u16, rest: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match kind {
             1 => Self::Hello,
             2 => Self::Map {
@@ -372,7 +372,7 @@ fn access_number(access: Access) -> u64 {
     }
 }
 
-fn access(number: u64) -> Result<Access, Wrong> {
+fn access(number: u64) -> Result<Access, DecodeError> {
     match number {
         0 => Ok(Access::None),
         1 => Ok(Access::Read),
@@ -392,28 +392,28 @@ fn put_range(out: &mut Vec<u8>, range: CodeRange) {
 /// What has not been read yet.
 struct Reader<'a>(&'a [u8]);
 
-const SHORT: Wrong = "a message that ends too early";
+const SHORT: DecodeError = "a message that ends too early";
 
 impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Wrong> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (taken, rest) = self.0.split_first_chunk().ok_or(SHORT)?;
         self.0 = rest;
         Ok(*taken)
     }
 
-    fn u16(&mut self) -> Result<u16, Wrong> {
+    fn u16(&mut self) -> Result<u16, DecodeError> {
         self.take().map(u16::from_le_bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, Wrong> {
+    fn u32(&mut self) -> Result<u32, DecodeError> {
         self.take().map(u32::from_le_bytes)
     }
 
-    fn word(&mut self) -> Result<u64, Wrong> {
+    fn word(&mut self) -> Result<u64, DecodeError> {
         self.take().map(u64::from_le_bytes)
     }
 
-    fn words<const N: usize>(&mut self) -> Result<[u64; N], Wrong> {
+    fn words<const N: usize>(&mut self) -> Result<[u64; N], DecodeError> {
         let mut words = [0; N];
         for word in &mut words {
             *word = self.word()?;
@@ -421,7 +421,7 @@ impl Reader<'_> {
         Ok(words)
     }
 
-    fn flag(&mut self) -> Result<bool, Wrong> {
+    fn flag(&mut self) -> Result<bool, DecodeError> {
         match self.word()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -429,7 +429,7 @@ impl Reader<'_> {
         }
     }
 
-    fn maybe_addr(&mut self) -> Result<Option<CodeAddr>, Wrong> {
+    fn maybe_addr(&mut self) -> Result<Option<CodeAddr>, DecodeError> {
         match (self.flag()?, self.word()?) {
             (true, addr) => Ok(Some(CodeAddr::new(addr))),
             (false, 0) => Ok(None),
@@ -437,12 +437,12 @@ impl Reader<'_> {
         }
     }
 
-    fn range(&mut self) -> Result<CodeRange, Wrong> {
+    fn range(&mut self) -> Result<CodeRange, DecodeError> {
         let [start, len] = self.words()?;
         CodeRange::new(CodeAddr::new(start), len).ok_or("a range beyond the end of the address space")
     }
 
-    fn ranges(&mut self) -> Result<Vec<CodeRange>, Wrong> {
+    fn ranges(&mut self) -> Result<Vec<CodeRange>, DecodeError> {
         if self.0.len() / 16 > MOST_RANGES {
             return Err("too many ranges");
         }
@@ -453,13 +453,13 @@ impl Reader<'_> {
         Ok(ranges)
     }
 
-    fn text(&mut self) -> Result<String, Wrong> {
+    fn text(&mut self) -> Result<String, DecodeError> {
         let text = core::str::from_utf8(self.0).map_err(|_| "a name that is no UTF-8")?;
         self.0 = &[];
         Ok(text.into())
     }
 
-    fn host(&mut self) -> Result<Host, Wrong> {
+    fn host(&mut self) -> Result<Host, DecodeError> {
         let [machine, capture, saved] = self.words()?;
         Ok(Host {
             machine: u32::try_from(machine).map_err(|_| "an architecture of an unknown number")?,

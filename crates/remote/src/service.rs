@@ -16,7 +16,7 @@ use patchpoint::error::Errno;
 use patchpoint::publish::trap::Traps;
 use patchpoint::publish::{Level, Publisher, serialize};
 
-use crate::channel::{Channel, Lost};
+use crate::channel::{Channel, ReceiveError};
 use crate::error::{Error, Result};
 use crate::handshake::{Unproven, introduce};
 use crate::protocol::{ARGS, Access, Failure, Host, MACHINE, Message, View};
@@ -319,13 +319,13 @@ fn host() -> Host {
     }
 }
 
-fn controller_lost(lost: Lost) -> Error {
+fn controller_lost(lost: ReceiveError) -> Error {
     match lost {
-        Lost::Trouble(Trouble::TooLong) => Error::ControllerRequest {
+        ReceiveError::Trouble(Trouble::TooLong) => Error::ControllerRequest {
             why: "a message that is too long",
         },
-        Lost::Trouble(_) => Error::ControllerGone,
-        Lost::Wrong(why) => Error::ControllerRequest { why },
+        ReceiveError::Trouble(_) => Error::ControllerGone,
+        ReceiveError::Wrong(why) => Error::ControllerRequest { why },
     }
 }
 
@@ -341,7 +341,7 @@ fn serve_calls(call: &Call, mappings: &Mappings, symbols: &HashMap<String, CodeA
         let Ok((Message::Call { at, args }, None)) = heard else {
             return;
         };
-        // protection: remote-calls-lead-into-code
+        // protection: remote-calls-go-to-code
         let answer = match may_call(at, mappings, symbols) {
             true => {
                 // What this core has fetched may be older than what the controller has written.

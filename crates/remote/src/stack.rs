@@ -3,19 +3,19 @@
 #![allow(unsafe_code)]
 
 use patchpoint::addr::{CodeAddr, CodeRange};
-use patchpoint::memory::{Placed, SegmentKind};
+use patchpoint::memory::{PlacedSegments, SegmentKind};
 
 /// The stack of a thread of the other process, which both see.
 #[derive(Debug)]
 pub(crate) struct SharedStack {
-    memory: Placed,
+    memory: PlacedSegments,
     /// Above the guard.
     range: CodeRange,
 }
 
 impl SharedStack {
     /// Of data that is nobody else's, of which so many bytes at the start are not used.
-    pub(crate) fn new(memory: Placed, guard: u64) -> Option<Self> {
+    pub(crate) fn new(memory: PlacedSegments, guard: u64) -> Option<Self> {
         let whole = memory.segments().first()?;
         let len = whole.range.len().checked_sub(guard)?;
         let start = whole.range.start().get().checked_add(guard)?;

@@ -17,7 +17,7 @@ use crate::system::listen::{self as system, connect};
 use crate::system::socket::{Socket, Trouble, within};
 use crate::{Error, Options, Result, Service, Token};
 
-/// More than a machine stands still for.
+/// Longer than a machine pauses.
 const SOON: Duration = Duration::from_secs(120);
 
 fn token() -> Token {

@@ -57,7 +57,7 @@ fn lying(
                 }
                 Says::Raw(bytes) => socket
                     .send(&bytes, None, None)
-                    .map_err(crate::channel::Lost::Trouble),
+                    .map_err(crate::channel::ReceiveError::Trouble),
                 Says::Nothing => Ok(()),
                 Says::Goodbye => return,
             };
@@ -207,7 +207,7 @@ fn call(answer: Message) -> Result<u64> {
 }
 
 #[test]
-fn threads_that_answer_what_they_cannot_are_given_up() {
+fn threads_that_answer_what_they_cannot_are_abandoned() {
     assert_eq!(call(Message::Returned { value: 4 }), Ok(4));
     let wrong = [
         Message::Done,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use patchpoint::addr::{CodeAddr, CodeRange};
 use patchpoint::engine::SavedFrame;
 use patchpoint::error::Errno;
-use patchpoint::memory::Placed;
+use patchpoint::memory::PlacedSegments;
 
 use crate::channel::Channel;
 use crate::connection::Connection;
@@ -33,7 +33,7 @@ pub struct Thread {
     engines: Arc<Engines>,
     stack: CodeRange,
     patience: Option<Duration>,
-    /// Owns the stack; given back when the thread has ended.
+    /// Owns the stack; freed when the thread has ended.
     memory: Option<Arc<SharedStack>>,
     number: i32,
 }
@@ -44,7 +44,7 @@ impl Thread {
         shared: &Arc<Connection>,
         engines: &Arc<Engines>,
         stack: u64,
-        memory: impl FnOnce(u64) -> Result<Placed>,
+        memory: impl FnOnce(u64) -> Result<PlacedSegments>,
     ) -> Result<Self> {
         let page = page_size();
         let len = stack.max(64 << 10).next_multiple_of(page);
@@ -82,7 +82,7 @@ impl Thread {
     }
 
     /// Bounds the time from one message of a call to the next: until the function returns, or
-    /// leaves by an exit stub. An executor that takes longer is given up. Without, a function may
+    /// leaves by an exit stub. An executor that takes longer is abandoned. Without, a function may
     /// run as long as the executor lives.
     pub fn set_deadline(&mut self, deadline: Option<Duration>) {
         self.patience = deadline;
@@ -109,7 +109,7 @@ impl Thread {
     /// # Errors
     /// [`Error::ExecutorRefused`] for an address outside of the code; [`Error::ExecutorArgs`] for too many arguments.
     /// [`Error::ExecutorGone`], [`Error::ExecutorSilent`] and [`Error::ExecutorAnswer`]: the executor has ended, or was
-    /// given up.
+    /// abandoned.
     pub fn call(&mut self, function: CodeAddr, args: &[u64]) -> Result<u64> {
         let mut all = [0; ARGS];
         let Some(given) = all.get_mut(..args.len()) else {
@@ -172,7 +172,7 @@ impl Thread {
         let handled = self.engines.handle_exit(&frame).map_err(Error::of_exit);
         let word = handled.and_then(|word| word.ok_or_else(nobody));
         if word.is_err() {
-            self.shared.give_up();
+            self.shared.abandon();
         }
         word
     }

@@ -51,7 +51,7 @@ pub enum Error {
     TableNumber { table: &'static str, what: &'static str, at: ByteOffset },
     /// A number of things is negative.
     TableCount { table: &'static str, what: &'static str, at: ByteOffset, count: i32 },
-    /// A relative address leads out of the address space.
+    /// A relative address is outside of the address space.
     TableAddress { table: &'static str, at: ByteOffset, base: CodeAddr, distance: i64 },
     /// The version of a GC map is unknown.
     GcMapVersion { at: ByteOffset, found: u32 },

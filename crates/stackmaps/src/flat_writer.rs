@@ -3,11 +3,11 @@
 use alloc::vec::Vec;
 
 use crate::addr::{DwarfReg, Len};
-use crate::arrays::{FIRST, Frame, FrameRegister};
+use crate::arrays::{FIRST, FlatFrame, FrameRegister};
 use crate::bytes::Endian;
 use crate::error::{Error, Result};
-use crate::location::{LiveOut, Location, Place};
-use crate::map::{Function, StackMap};
+use crate::location::{LiveOut, Location, LocationKind};
+use crate::map::{FunctionRecord, StackMap};
 use crate::record::Record;
 use crate::version::{Dialect, StackSize};
 
@@ -51,9 +51,9 @@ impl FlatFunction {
     }
 }
 
-impl From<Frame<'_>> for FlatFunction {
+impl From<FlatFrame<'_>> for FlatFunction {
     /// What a flat map said.
-    fn from(frame: Frame<'_>) -> Self {
+    fn from(frame: FlatFrame<'_>) -> Self {
         Self {
             size: frame.function_size(),
             base: frame.base(),
@@ -136,10 +136,10 @@ impl FlatWriter {
     pub fn write(
         &self,
         map: &StackMap<'_>,
-        mut function: impl FnMut(&Function<'_>) -> FlatFunction,
+        mut function: impl FnMut(&FunctionRecord<'_>) -> FlatFunction,
         mut record: impl FnMut(&Record<'_>) -> FlatRecord,
     ) -> Result<Vec<u8>> {
-        let mut parts = Parts::new(self.dialect, map.endian());
+        let mut parts = GrowingArrays::new(self.dialect, map.endian());
         let functions = map.functions().len();
         for of in map.functions() {
             let records = of
@@ -168,7 +168,7 @@ impl FlatWriter {
 }
 
 /// The arrays, as they grow.
-struct Parts {
+struct GrowingArrays {
     dialect: Dialect,
     constants: Out,
     frames: Out,
@@ -183,7 +183,7 @@ struct Parts {
     live_out_count: u64,
 }
 
-impl Parts {
+impl GrowingArrays {
     fn new(dialect: Dialect, endian: Endian) -> Self {
         let out = || Out {
             bytes: Vec::new(),
@@ -207,7 +207,7 @@ impl Parts {
 
     fn frame(
         &mut self,
-        function: &Function<'_>,
+        function: &FunctionRecord<'_>,
         told: &FlatFunction,
         first: u64,
         has_live_out_info: bool,
@@ -382,12 +382,12 @@ impl Out {
     }
 
     fn location(&mut self, location: Location, size: u8) {
-        let (kind, reg, value) = match location.place {
-            Place::Register { reg, bit_offset } => (1, reg.get(), bit_offset as u32),
-            Place::Direct { reg, offset } => (2, reg.get(), offset as u32),
-            Place::Indirect { reg, offset } => (3, reg.get(), offset as u32),
-            Place::Constant { value } => (4, 0, value as u32),
-            Place::ConstantIndex { index } => (5, 0, index),
+        let (kind, reg, value) = match location.kind {
+            LocationKind::Register { reg, bit_offset } => (1, reg.get(), bit_offset as u32),
+            LocationKind::Direct { reg, offset } => (2, reg.get(), offset as u32),
+            LocationKind::Indirect { reg, offset } => (3, reg.get(), offset as u32),
+            LocationKind::Constant { value } => (4, 0, value as u32),
+            LocationKind::ConstantIndex { index } => (5, 0, index),
         };
         self.u8(kind);
         self.u8(size);

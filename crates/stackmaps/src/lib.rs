@@ -29,7 +29,7 @@
 //! # An example
 //!
 //! ```
-//! use llvm_stackmaps::{Endian, Place, StackMaps};
+//! use llvm_stackmaps::{Endian, LocationKind, StackMaps};
 //!
 //! // Version 3, with one function at 0x1000 that has one record: ID 7, at offset 8, of a value in DWARF register 5.
 //! let mut section = vec![3, 0, 0, 0];
@@ -49,7 +49,7 @@
 //!     for record in map.records() {
 //!         assert_eq!((record.id().get(), record.offset().get()), (7, 8));
 //!         let value = record.locations().next().expect("it has one");
-//!         assert!(matches!(value.place, Place::Register { reg, .. } if reg.get() == 5));
+//!         assert!(matches!(value.kind, LocationKind::Register { reg, .. } if reg.get() == 5));
 //!     }
 //! }
 //! # Ok::<(), llvm_stackmaps::Error>(())
@@ -83,8 +83,8 @@ mod version;
 
 pub use bytes::Endian;
 pub use error::{Error, ErrorKind, Result};
-pub use location::{LiveOut, Location, Place};
-pub use map::{Constants, Function, FunctionHeader, Functions, StackMap, StackMaps};
+pub use location::{LiveOut, Location, LocationKind};
+pub use map::{Constants, FunctionHeader, FunctionRecord, Functions, StackMap, StackMaps};
 pub use owned::{OwnedMaps, RecordRef};
 pub use record::{LiveOuts, Locations, Record};
 pub use records::Records;

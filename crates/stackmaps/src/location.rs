@@ -4,9 +4,9 @@ use core::fmt;
 
 use crate::addr::DwarfReg;
 
-/// Where the value of a location is.
+/// What kind of location it is: where the value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum LocationKind {
     /// In a register, `bit_offset` bits from its least significant bit (0 but for sub-registers,
     /// such as SystemZ's high halves).
     Register {
@@ -41,7 +41,7 @@ pub enum Place {
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LocationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Register { reg, bit_offset: 0 } => write!(f, "{reg}"),
@@ -57,15 +57,15 @@ impl fmt::Display for Place {
 /// One location of a record: where a live value is and how many bytes it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
-    /// Where.
-    pub place: Place,
+    /// Where the value is.
+    pub kind: LocationKind,
     /// The size of the value in bytes.
     pub size: u16,
 }
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (size {})", self.place, self.size)
+        write!(f, "{} (size {})", self.kind, self.size)
     }
 }
 

@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::addr::{ByteOffset, RecordId};
-use crate::arrays::{self, Arrays, Frame, Parts};
+use crate::arrays::{self, ArrayOffsets, Arrays, FlatFrame};
 use crate::bytes::{self, Bytes, Endian};
 use crate::error::{Error, Result};
 use crate::record::{self, Record};
@@ -246,12 +246,12 @@ impl<'a> StackMap<'a> {
         }
     }
 
-    pub(super) fn frame(&self, index: u32) -> Option<Frame<'a>> {
+    pub(super) fn frame(&self, index: u32) -> Option<FlatFrame<'a>> {
         let Version::Flat(dialect) = self.version else {
             return None;
         };
         let Bytes { data, endian } = self.bytes;
-        (index < self.functions).then(|| Frame::read(data, endian, dialect, self.at, index))
+        (index < self.functions).then(|| FlatFrame::read(data, endian, dialect, self.at, index))
     }
 
     #[inline]
@@ -303,8 +303,8 @@ impl<'a> StackMap<'a> {
     /// What a flat map says of its functions, in the order of [`functions`](Self::functions); of
     /// another map nothing.
     #[must_use]
-    pub fn frames(&self) -> Frames<'a> {
-        Frames { map: *self, index: 0 }
+    pub fn frames(&self) -> FlatFrames<'a> {
+        FlatFrames { map: *self, index: 0 }
     }
 
     /// The functions without their records, in order. Takes no time in records.
@@ -389,8 +389,10 @@ impl<'a> StackMap<'a> {
 
     fn records_from(&self, at: usize, count: u64) -> Records<'a> {
         let parts = match self.version {
-            Version::Flat(dialect) => Parts::read(self.bytes.data, self.bytes.endian, dialect, self.at),
-            _ => Parts::default(),
+            Version::Flat(dialect) => {
+                ArrayOffsets::read(self.bytes.data, self.bytes.endian, dialect, self.at)
+            }
+            _ => ArrayOffsets::default(),
         };
         Records::new(self.bytes, self.version, parts, at, count)
     }
@@ -409,12 +411,12 @@ impl fmt::Debug for StackMap<'_> {
 }
 
 /// A function of the flat map at `map`. Like everything that looks whether a map is flat, it takes
-/// the parts of what it needs: a map whose address is taken has to stand in memory, on the way of
+/// the parts of what it needs: a map whose address is taken has to be in memory, on the way of
 /// the others, too.
 #[cold]
 #[inline(never)]
 fn flat_header(data: &[u8], endian: Endian, dialect: Dialect, map: usize, index: u32) -> FunctionHeader {
-    let frame = Frame::read(data, endian, dialect, map, index);
+    let frame = FlatFrame::read(data, endian, dialect, map, index);
     FunctionHeader {
         at: frame.at,
         address: frame.address(),
@@ -426,22 +428,22 @@ fn flat_header(data: &[u8], endian: Endian, dialect: Dialect, map: usize, index:
 const fn function_size(version: Version) -> usize {
     match version {
         Version::V1 => 16,
-        // A flat map has them elsewhere.
+        // A flat map has them in another table.
         Version::V2 | Version::V3 | Version::Flat(_) => 24,
     }
 }
 
 /// Iterates over the frames of a map.
 #[derive(Clone)]
-pub struct Frames<'a> {
+pub struct FlatFrames<'a> {
     map: StackMap<'a>,
     index: u32,
 }
 
-impl<'a> Iterator for Frames<'a> {
-    type Item = Frame<'a>;
+impl<'a> Iterator for FlatFrames<'a> {
+    type Item = FlatFrame<'a>;
 
-    fn next(&mut self) -> Option<Frame<'a>> {
+    fn next(&mut self) -> Option<FlatFrame<'a>> {
         let frame = self.map.frame(self.index)?;
         self.index += 1;
         Some(frame)
@@ -453,9 +455,9 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-impl ExactSizeIterator for Frames<'_> {}
+impl ExactSizeIterator for FlatFrames<'_> {}
 
-/// A function of a stack map, as the map lists it: without its records, which stand elsewhere.
+/// A function of a stack map, as the map lists it: without its records, which are in another table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionHeader {
     at: usize,
@@ -465,7 +467,7 @@ pub struct FunctionHeader {
 }
 
 impl FunctionHeader {
-    /// The address field as it stands in the bytes: 0 where it has not been relocated; on PowerPC
+    /// The address field as it is in the bytes: 0 where it has not been relocated; on PowerPC
     /// ELFv1 the address of a function descriptor.
     #[must_use]
     #[inline]
@@ -473,7 +475,7 @@ impl FunctionHeader {
         self.address
     }
 
-    /// Where in the section the function stands; its address field is there.
+    /// Where in the section the function is; its address field is there.
     #[must_use]
     pub fn byte_offset(&self) -> ByteOffset {
         ByteOffset::new(self.at as u64)
@@ -496,12 +498,12 @@ impl FunctionHeader {
 
 /// A function of a stack map, with its records.
 #[derive(Clone, Debug)]
-pub struct Function<'a> {
+pub struct FunctionRecord<'a> {
     header: FunctionHeader,
     records: Option<Records<'a>>,
 }
 
-impl<'a> Function<'a> {
+impl<'a> FunctionRecord<'a> {
     /// As [`FunctionHeader::address`].
     #[must_use]
     pub fn address(&self) -> u64 {
@@ -537,9 +539,9 @@ pub struct Functions<'a> {
 }
 
 impl<'a> Iterator for Functions<'a> {
-    type Item = Function<'a>;
+    type Item = FunctionRecord<'a>;
 
-    fn next(&mut self) -> Option<Function<'a>> {
+    fn next(&mut self) -> Option<FunctionRecord<'a>> {
         if self.index >= self.map.functions {
             return None;
         }
@@ -551,7 +553,7 @@ impl<'a> Iterator for Functions<'a> {
             self.before = self.map.records_from(at, count);
             self.before.clone()
         });
-        Some(Function { header, records })
+        Some(FunctionRecord { header, records })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_leads_back_to_its_record() {
+    fn a_reference_finds_its_record() {
         let owned = OwnedMaps::new(two_maps(), Endian::Little).unwrap();
         let mut seen = Vec::new();
         for (number, map) in owned.maps() {

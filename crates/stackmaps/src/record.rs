@@ -8,7 +8,7 @@ use core::slice::ChunksExact;
 use crate::addr::{ByteOffset, DwarfReg, FnOffset, Len, RecordId};
 use crate::bytes::{Bytes, Endian};
 use crate::error::Result;
-use crate::location::{LiveOut, Location, Place};
+use crate::location::{LiveOut, Location, LocationKind};
 use crate::version::{Dialect, Version};
 pub(crate) use fault::check_location;
 
@@ -62,7 +62,7 @@ pub(super) const fn tail(version: Version, locations: u16) -> usize {
     let locations = locations as usize;
     match version {
         Version::V3 => align8(HEADER + 12 * locations),
-        // A flat map has its locations elsewhere.
+        // A flat map has its locations in an array of their own.
         Version::V1 | Version::V2 | Version::Flat(_) => HEADER + 8 * locations,
     }
 }
@@ -293,17 +293,17 @@ fn location(raw: &[u8; 12], endian: Endian) -> Location {
         }
     };
     let (reg, index, offset) = (DwarfReg::new(reg), offset, offset as i32);
-    let place = match kind {
-        1 => Place::Register {
+    let kind = match kind {
+        1 => LocationKind::Register {
             reg,
             bit_offset: offset,
         },
-        2 => Place::Direct { reg, offset },
-        3 => Place::Indirect { reg, offset },
-        4 => Place::Constant { value: offset },
-        _ => Place::ConstantIndex { index },
+        2 => LocationKind::Direct { reg, offset },
+        3 => LocationKind::Indirect { reg, offset },
+        4 => LocationKind::Constant { value: offset },
+        _ => LocationKind::ConstantIndex { index },
     };
-    Location { place, size }
+    Location { kind, size }
 }
 
 /// A location of versions 1 and 2, with a smaller size field, as one of version 3.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::arrays::{self, Parts};
+use crate::arrays::{self, ArrayOffsets};
 use crate::bytes::Bytes;
 use crate::record::Record;
 use crate::version::Version;
@@ -15,11 +15,11 @@ pub struct Records<'a> {
     at: usize,
     left: u64,
     /// Where a flat map has what its records refer to.
-    parts: Parts,
+    parts: ArrayOffsets,
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn new(bytes: Bytes<'a>, version: Version, parts: Parts, at: usize, left: u64) -> Self {
+    pub(super) fn new(bytes: Bytes<'a>, version: Version, parts: ArrayOffsets, at: usize, left: u64) -> Self {
         Self {
             bytes,
             version,

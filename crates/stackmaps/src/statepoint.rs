@@ -8,7 +8,7 @@
 
 use super::map::Constants;
 use super::record::{Locations, Record};
-use crate::location::{Location, Place};
+use crate::location::{Location, LocationKind};
 
 /// A record of a statepoint.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ impl<'a> Statepoint<'a> {
         (first..)
             .step_by(2)
             .map_while(pair)
-            .take_while(|pair| !matches!(pair.base.place, Place::Direct { .. }))
+            .take_while(|pair| !matches!(pair.base.kind, LocationKind::Direct { .. }))
     }
 
     /// The stack slots that hold references.
@@ -101,9 +101,9 @@ impl<'a> Statepoint<'a> {
 }
 
 fn constant(location: Location, constants: Constants<'_>) -> Option<u64> {
-    match location.place {
-        Place::Constant { value } => u64::try_from(value).ok(),
-        Place::ConstantIndex { index } => constants.get(index),
+    match location.kind {
+        LocationKind::Constant { value } => u64::try_from(value).ok(),
+        LocationKind::ConstantIndex { index } => constants.get(index),
         _ => None,
     }
 }

@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::{Constants, Record, StackMaps};
-use super::{Endian, LiveOut, Location, Place, Version};
+use super::{Endian, LiveOut, Location, LocationKind, Version};
 use crate::addr::DwarfReg;
 
 /// A value in a register, all of it.
@@ -22,7 +22,7 @@ pub fn reg(reg: u16, size: u16) -> Location {
 /// A value in a part of a register.
 pub fn sub_reg(reg: u16, bit_offset: i32, size: u16) -> Location {
     Location {
-        place: Place::Register {
+        kind: LocationKind::Register {
             reg: DwarfReg::new(reg),
             bit_offset,
         },
@@ -33,7 +33,7 @@ pub fn sub_reg(reg: u16, bit_offset: i32, size: u16) -> Location {
 /// The address of a stack slot.
 pub fn direct(reg: u16, offset: i32) -> Location {
     Location {
-        place: Place::Direct {
+        kind: LocationKind::Direct {
             reg: DwarfReg::new(reg),
             offset,
         },
@@ -44,7 +44,7 @@ pub fn direct(reg: u16, offset: i32) -> Location {
 /// A spilled value.
 pub fn indirect(reg: u16, offset: i32, size: u16) -> Location {
     Location {
-        place: Place::Indirect {
+        kind: LocationKind::Indirect {
             reg: DwarfReg::new(reg),
             offset,
         },
@@ -55,7 +55,7 @@ pub fn indirect(reg: u16, offset: i32, size: u16) -> Location {
 /// A small constant.
 pub fn constant(value: i32) -> Location {
     Location {
-        place: Place::Constant { value },
+        kind: LocationKind::Constant { value },
         size: 8,
     }
 }
@@ -63,7 +63,7 @@ pub fn constant(value: i32) -> Location {
 /// A large constant.
 pub fn constant_index(index: u32) -> Location {
     Location {
-        place: Place::ConstantIndex { index },
+        kind: LocationKind::ConstantIndex { index },
         size: 8,
     }
 }
@@ -282,12 +282,12 @@ impl Out {
     }
 
     fn location(&mut self, version: Version, location: Location) {
-        let (kind, reg, last) = match location.place {
-            Place::Register { reg, bit_offset } => (1, reg.get(), bit_offset),
-            Place::Direct { reg, offset } => (2, reg.get(), offset),
-            Place::Indirect { reg, offset } => (3, reg.get(), offset),
-            Place::Constant { value } => (4, 0, value),
-            Place::ConstantIndex { index } => (5, 0, index as i32),
+        let (kind, reg, last) = match location.kind {
+            LocationKind::Register { reg, bit_offset } => (1, reg.get(), bit_offset),
+            LocationKind::Direct { reg, offset } => (2, reg.get(), offset),
+            LocationKind::Indirect { reg, offset } => (3, reg.get(), offset),
+            LocationKind::Constant { value } => (4, 0, value),
+            LocationKind::ConstantIndex { index } => (5, 0, index as i32),
         };
         self.u8(kind);
         if version == Version::V3 {

@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::testing::{MapSpec, constant, constant_index, direct, indirect, map, record, reg, sub_reg};
-use super::{Endian, LiveOut, Place, StackMaps, StackSize, Version};
+use super::{Endian, LiveOut, LocationKind, StackMaps, StackSize, Version};
 use crate::addr::{ByteOffset, DwarfReg, RecordId};
 use crate::error::Error;
 
@@ -144,32 +144,32 @@ fn every_layout_reads_field_by_field() {
 
         let record = map.records().next().unwrap();
         assert_eq!((record.id().get(), record.offset().get()), (7, 16));
-        let places: Vec<_> = record.locations().map(|l| (l.place, l.size)).collect();
+        let places: Vec<_> = record.locations().map(|l| (l.kind, l.size)).collect();
         let dwarf = DwarfReg::new;
         let expected = [
             (
-                Place::Register {
+                LocationKind::Register {
                     reg: dwarf(0),
                     bit_offset: 0,
                 },
                 8,
             ),
             (
-                Place::Direct {
+                LocationKind::Direct {
                     reg: dwarf(7),
                     offset: 16,
                 },
                 8,
             ),
             (
-                Place::Indirect {
+                LocationKind::Indirect {
                     reg: dwarf(6),
                     offset: -16,
                 },
                 4,
             ),
-            (Place::Constant { value: -1 }, 8),
-            (Place::ConstantIndex { index: 0 }, 8),
+            (LocationKind::Constant { value: -1 }, 8),
+            (LocationKind::ConstantIndex { index: 0 }, 8),
         ];
         assert_eq!(places, expected, "{version:?} {endian:?}");
         let live_outs: Vec<_> = record.live_outs().collect();
@@ -400,8 +400,8 @@ fn the_largest_record_reads() {
     assert!(
         first
             .locations()
-            .map(|l| l.place)
-            .eq((0..u16::MAX).map(|n| Place::Register {
+            .map(|l| l.kind)
+            .eq((0..u16::MAX).map(|n| LocationKind::Register {
                 reg: DwarfReg::new(n),
                 bit_offset: 0
             }))

@@ -3,7 +3,7 @@
 //!
 //! The checker's decoders know what sequences are made of. A function holds more than that,
 //! floating point for example, so this scanner knows only the length of instructions and which of
-//! them branch to an address that they name; whatever else stands there is passed over.
+//! them branch to an address that they name; whatever else is there is passed over.
 //!
 //! # What is found
 //!
@@ -29,25 +29,25 @@ use super::dispatch::of_arch;
 
 /// A branch to an address that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Branch {
+pub struct DirectBranch {
     /// The address of its instruction.
     pub from: CodeAddr,
     /// The address of its target.
     pub to: CodeAddr,
 }
 
-/// Appends the direct branches with a wanted target that stand in the code of a function.
+/// Appends the direct branches with a wanted target in the code of a function.
 pub fn branches_to(
     arch: Arch,
     addr: CodeAddr,
     code: &[u8],
     wanted: impl Fn(u64) -> bool,
-    found: &mut Vec<Branch>,
+    found: &mut Vec<DirectBranch>,
 ) {
     let start = addr.get();
     let mut note = |at: usize, to: u64| {
         if wanted(to) {
-            found.push(Branch {
+            found.push(DirectBranch {
                 from: CodeAddr::new(start.wrapping_add(at as u64)),
                 to: CodeAddr::new(to),
             });

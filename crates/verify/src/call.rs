@@ -1,4 +1,4 @@
-//! The rule for call sites: what stands there after a change is what stood there, with another
+//! The rule for call sites: what is there after a change is what was there, with another
 //! target.
 
 use alloc::vec::Vec;
@@ -10,8 +10,9 @@ use super::dispatch::isa;
 use super::facts::{Dest, Facts, Flow, Sort};
 use crate::error::{Error, Result};
 
-/// Checks that `new` is the call or jump `old`, which stands at the site, but leads to `to`: only
-/// the bits of its operand differ, and it decodes to a branch of the same sort to that address.
+/// Checks that `new` is the call or jump `old`, which is at the site, but with the target `to`:
+/// only the bits of its operand differ, and it decodes to a branch of the same sort to that
+/// address.
 ///
 /// # Errors
 /// [`Error::Call`].
@@ -34,9 +35,9 @@ pub fn check_call(site: &SiteContext<'_>, old: &[u8], new: &[u8], to: CodeAddr) 
     }
     let (was, is) = (branch(site, old), branch(site, new));
     match (was, is) {
-        // protection: calls-lead-where-they-are-to
+        // protection: calls-get-the-target-asked-for
         (Some((was, _)), Some((is, target))) if was == is && target == to.get() => Ok(()),
-        (Some(_), Some(_)) => Err(refused("the call does not lead where it should")),
+        (Some(_), Some(_)) => Err(refused("the call does not have the target that it should")),
         _ => Err(refused("its bytes are no call")),
     }
 }
@@ -57,7 +58,7 @@ pub fn check_leaving(site: &SiteContext<'_>, at: CodeAddr, stub: &[u8], to: Code
     }
 }
 
-/// The branch that all of the bytes are, and where it leads.
+/// The branch that all of the bytes are, and its target.
 fn branch(site: &SiteContext<'_>, bytes: &[u8]) -> Option<(Sort, u64)> {
     let isa = isa(site.arch);
     let mut code = Vec::new();

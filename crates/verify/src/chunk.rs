@@ -1,4 +1,4 @@
-//! Code that stands somewhere.
+//! Code at an address.
 
 use llvm_stackmaps::addr::CodeAddr;
 

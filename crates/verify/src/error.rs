@@ -58,7 +58,7 @@ pub enum Error {
     /// A stub overlaps the site or another stub, or wraps around the address space.
     #[error(
         "{site}: stub {stub} at {addr} overlaps the site or another stub, or does not fit the address \
-         space: place it elsewhere"
+         space: place it at another address"
     )]
     Overlap { site: Box<SiteName>, stub: u64, addr: CodeAddr },
     /// Bytes that are no instruction.
@@ -184,7 +184,7 @@ pub enum Error {
     Original { addr: CodeAddr, reserved: u64, offset: u64, what: &'static str },
     /// The bytes of a live site cannot be exchanged under execution.
     #[error(
-        "{site} cannot be changed while threads execute it: {what}: leave lead and tail as they were armed"
+        "{site} cannot be changed while threads execute it: {what}: leave the nops around the patchable jump as they were armed"
     )]
     Exchange { site: Box<SiteName>, what: &'static str },
 }
@@ -285,7 +285,7 @@ impl Error {
 pub struct InstructionAt {
     /// The site.
     pub site: SiteName,
-    /// The stub in which the instruction stands, counted from 0; `None` for the site itself.
+    /// The stub that the instruction is in, counted from 0; `None` for the site itself.
     pub stub: Option<u32>,
     /// The offset of the instruction in the site or stub, in bytes.
     pub offset: u64,

@@ -11,8 +11,8 @@ use super::dispatch::isa;
 use super::facts::{Exchange, Facts};
 use crate::error::{Error, Result};
 
-/// Checks that `old`, which stands in the site, can be made `new` under execution: all bytes that
-/// differ belong to one instruction, which stands at the same place in both, lie inside one
+/// Checks that `old`, which the site holds, can be made `new` under execution: all bytes that
+/// differ belong to one instruction, which is at the same place in both, lie inside one
 /// naturally aligned quadword, and both instructions are of those that the architecture lets be
 /// exchanged: see its decoder for the rule.
 ///
@@ -64,7 +64,7 @@ fn bytes_of<'a>(site: &SiteContext<'_>, bytes: &'a [u8], facts: &Facts) -> &'a [
         .expect("an instruction lies in the bytes from which it was decoded")
 }
 
-/// Checks that `old`, which stands in a shadow, can be made `new` under execution: the first bytes
+/// Checks that `old`, which a shadow holds, can be made `new` under execution: the first bytes
 /// become the trap, which is no longer than any instruction, inside one naturally aligned quadword,
 /// the instruction that was there may become a trap under execution, and nothing else changes.
 ///
@@ -128,15 +128,15 @@ mod tests {
     const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
     const JUMP: [u8; 5] = [0xe9, 0x10, 0x20, 0x30, 0x00];
 
-    fn site(lead: &[u8], patchable_jump: &[u8], tail: &[u8]) -> Vec<u8> {
-        [lead, patchable_jump, tail].concat()
+    fn site(before: &[u8], patchable_jump: &[u8], tail: &[u8]) -> Vec<u8> {
+        [before, patchable_jump, tail].concat()
     }
 
     #[test]
     fn a_patchable_jump_in_one_quadword_may_change() {
-        for lead in 0..=3 {
-            let lead = &[0x90; 3][..lead];
-            let (nop, jump) = (site(lead, &NOP, &[0x90; 4]), site(lead, &JUMP, &[0x90; 4]));
+        for before in 0..=3 {
+            let before = &[0x90; 3][..before];
+            let (nop, jump) = (site(before, &NOP, &[0x90; 4]), site(before, &JUMP, &[0x90; 4]));
             assert!(allowed(0x1000, &nop, &jump) && allowed(0x1000, &jump, &nop));
             assert!(allowed(0x1000, &nop, &nop));
         }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_or_lead_that_changes_is_refused() {
+    fn a_changed_byte_around_the_patchable_jump_is_refused() {
         let old = site(&[0x90], &NOP, &[0x66, 0x90]);
         assert!(!allowed(0x1000, &old, &site(&[0x90], &JUMP, &[0x90, 0x90])));
         assert!(!allowed(0x1000, &old, &site(&[0x90], &NOP, &[0x90, 0x90])));

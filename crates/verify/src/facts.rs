@@ -10,7 +10,7 @@ use patchpoint_isa::RegSet;
 use smallvec::SmallVec;
 
 use super::chunk::Chunk;
-use super::field::Field;
+use super::field::OpenField;
 
 /// Where control goes after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,11 +194,11 @@ pub(super) type Decode = fn(u64, &[u8], &mut Vec<Facts>) -> Result<(), Undecodab
 pub(super) type PatchpointCall = fn(u64, &[u8]) -> Option<(u64, u32)>;
 
 /// Of two instructions and their bytes: what they are if they call or jump together, and where they
-/// lead.
+/// target.
 pub(super) type Pair = fn(&Facts, &Facts, &[u8]) -> Option<(Sort, u64)>;
 
 /// Of code, given which addresses are targets: its fields.
-pub(super) type Fields = fn(Chunk<'_>, &dyn Fn(u64) -> bool) -> Option<SmallVec<[Field; 4]>>;
+pub(super) type Fields = fn(Chunk<'_>, &dyn Fn(u64) -> bool) -> Option<SmallVec<[OpenField; 4]>>;
 
 /// An architecture: its decoder, and the conventions that its sites are bound to.
 pub(super) struct Isa {
@@ -213,7 +213,7 @@ pub(super) struct Isa {
     pub(super) register: fn(DwarfReg) -> Option<&'static str>,
     /// The instruction that traps and is no longer than any other.
     pub(super) trap: &'static [u8],
-    /// Whether the first of these instructions, which stand in a shadow, may become the trap under
+    /// Whether the first of these instructions, which are in a shadow, may become the trap under
     /// execution; if not, why.
     pub(super) trap_replaces: fn(&[u8]) -> Result<(), &'static str>,
     /// Whether a thread that returns to a return offset has to find code that was made for it, not
@@ -223,9 +223,9 @@ pub(super) struct Isa {
     pub(super) exchange: fn(&Exchange<'_>) -> Result<(), &'static str>,
     /// Which bits of a direct call or jump of so many bytes are its distance.
     pub(super) distance: fn(usize) -> Option<&'static [u8]>,
-    /// What two instructions with these bytes are that together call or jump, and where they lead.
+    /// What two instructions with these bytes are that together call or jump, and their target.
     pub(super) pair: Pair,
-    /// Where a stub leads by which a call leaves for a function of other conventions, if it does
+    /// The target of a stub by which a call leaves for a function of other conventions, if it does
     /// just that.
     pub(super) leaving: fn(u64, &[u8]) -> Option<u64>,
     /// The offset of the first instruction on vectors of unknown length.
@@ -236,7 +236,7 @@ pub(super) struct Isa {
     pub(super) abi: Abi,
 }
 
-/// How a call site leads elsewhere.
+/// How a call site is retargeted.
 #[derive(PartialEq, Eq)]
 pub(super) enum Sort {
     Call,

@@ -4,7 +4,7 @@ use llvm_stackmaps::addr::CodeAddr;
 
 /// Bytes that may vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct OpenField {
     /// Its first byte's offset.
     pub at: usize,
     /// How many bytes: 1, 2, 4 or 8.
@@ -14,7 +14,7 @@ pub struct Field {
     pub branch_end: Option<usize>,
 }
 
-impl Field {
+impl OpenField {
     /// Its bytes in code, as a little-endian number, not extended.
     #[inline]
     fn raw(self, code: &[u8]) -> Option<u64> {
@@ -66,9 +66,9 @@ impl Field {
         Some(())
     }
 
-    /// Where the branch leads in code that stands at an address.
+    /// The branch's target in code at an address.
     #[inline]
-    pub fn leads_to(self, code: &[u8], at: CodeAddr) -> Option<u64> {
+    pub fn target(self, code: &[u8], at: CodeAddr) -> Option<u64> {
         let end = at.get().wrapping_add(self.branch_end? as u64);
         Some(end.wrapping_add(self.read(code, true)?))
     }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_value_is_not_put_beside_the_code() {
-        let field = |at| Field {
+        let field = |at| OpenField {
             at,
             len: 4,
             branch_end: None,

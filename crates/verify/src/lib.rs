@@ -16,8 +16,8 @@
 //!    target. Jumps leave only to targets that never return, except that an entry site may hand the function over
 //!    to any declared target. Calls go only to declared targets that return. A branch through a register is
 //!    allowed where a constant that the code itself loads is certain to be in it; one through memory never.
-//! 3. **Ends.** A stub never runs off its end. A shadow never reaches the site's end: the instructions that stood
-//!    there are gone. `ret` stands only in an entry site. Every path ends in one of these ways, in a trap, or
+//! 3. **Ends.** A stub never runs off its end. A shadow never reaches the site's end: the instructions that were
+//!    there are gone. `ret` is only in an entry site. Every path ends in one of these ways, in a trap, or
 //!    runs in a loop: backward branches are allowed, and a loop that never ends is not found here.
 //! 4. **Registers.** Written, wholly or partly, are only:
 //!    at an `anyregcc` patchpoint the scratch register, and the result if it is declared;
@@ -110,15 +110,15 @@ mod x86_64;
 #[cfg(test)]
 mod tests;
 
-pub use branches::{Branch, branches_to};
+pub use branches::{DirectBranch, branches_to};
 pub use call::{check_call, check_leaving};
 pub use check::check;
 pub use chunk::Chunk;
 pub use error::{Error, ErrorKind, InstructionAt, Result};
 pub use exchange::{check_exchange, check_trap};
-pub use field::Field;
-pub use listing::{Line, disassemble};
-pub use original::{Original, Outline, boundaries, is_call, original, patchpoint_prefix};
+pub use field::OpenField;
+pub use listing::{ListingLine, disassemble};
+pub use original::{DecodedFunction, Original, boundaries, is_call, original, patchpoint_prefix};
 pub use policy::{callee_saved, not_kept};
 pub use scalable::first_scalable;
 pub use template::{Content, Template};

@@ -8,7 +8,7 @@ use patchpoint_isa::Arch;
 
 /// One instruction, or one byte that is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct ListingLine {
     /// The address.
     pub addr: CodeAddr,
     /// The length in bytes.
@@ -19,10 +19,10 @@ pub struct Line {
     pub text: String,
 }
 
-/// Disassembles bytes that stand at `addr`, all of them, in lines without gaps.
+/// Disassembles bytes at `addr`, all of them, in lines without gaps.
 #[must_use]
 #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
-pub fn disassemble(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<Line> {
+pub fn disassemble(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<ListingLine> {
     let isa = super::dispatch::isa(arch);
     let mut lines = Vec::new();
     let mut rest = bytes;
@@ -34,7 +34,7 @@ pub fn disassemble(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<Line> {
             1
         });
         let (bytes, tail) = rest.split_at_checked(len.max(1)).unwrap_or((rest, &[]));
-        lines.push(Line {
+        lines.push(ListingLine {
             addr: CodeAddr::new(at),
             len: Len::of(bytes).expect("an instruction is short"),
             bytes: bytes.to_vec(),

@@ -1,4 +1,4 @@
-//! What stands in a site before anything was patched.
+//! What a site holds before anything was patched.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -29,7 +29,7 @@ pub enum Original {
     },
 }
 
-/// Decodes the reserved bytes of a site that was not patched yet, which stand at `addr`.
+/// Decodes the reserved bytes of a site that was not patched yet, which are at `addr`.
 ///
 /// A patchpoint holds only [`Original::Nops`] or [`Original::LlvmCall`]; anything else there means
 /// that the reserved length or the address is wrong.
@@ -123,9 +123,9 @@ pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
 
 /// The instructions of a function, as far as they decode.
 #[derive(Default)]
-pub struct Outline(Vec<Facts>);
+pub struct DecodedFunction(Vec<Facts>);
 
-impl Outline {
+impl DecodedFunction {
     /// Decodes a function from its start. Behind bytes that do not decode, which may be data, it
     /// goes on at the next of `known`: ascending addresses at which instructions start.
     pub fn of(arch: Arch, addr: CodeAddr, bytes: &[u8], known: &[CodeAddr]) -> Self {
@@ -134,7 +134,7 @@ impl Outline {
         outline
     }
 
-    /// Decodes more code, which stands behind all that was decoded.
+    /// Decodes more code, which follows all that was decoded.
     pub fn extend(&mut self, arch: Arch, addr: CodeAddr, bytes: &[u8], known: &[CodeAddr]) {
         let mut from = addr;
         if addr.get().checked_add(bytes.len() as u64).is_none() {

@@ -1,7 +1,7 @@
 //! Which registers a site's sequences may write, from the site alone.
 
 use llvm_stackmaps::addr::DwarfReg;
-use llvm_stackmaps::{Location, Place, Record};
+use llvm_stackmaps::{Location, LocationKind, Record};
 use patchpoint_isa::{Arch, Convention, Declared, RegSet, SiteContext, SiteKind, SiteName};
 
 use super::facts::{Abi, Isa};
@@ -196,8 +196,10 @@ pub fn not_kept(arch: Arch, record: &Record<'_>) -> Option<DwarfReg> {
 
 /// The register that must keep its value for the location to be readable.
 fn register_of(location: &Location) -> Option<DwarfReg> {
-    match location.place {
-        Place::Register { reg, .. } | Place::Direct { reg, .. } | Place::Indirect { reg, .. } => Some(reg),
-        Place::Constant { .. } | Place::ConstantIndex { .. } => None,
+    match location.kind {
+        LocationKind::Register { reg, .. }
+        | LocationKind::Direct { reg, .. }
+        | LocationKind::Indirect { reg, .. } => Some(reg),
+        LocationKind::Constant { .. } | LocationKind::ConstantIndex { .. } => None,
     }
 }

@@ -7,7 +7,7 @@
 //! at, as the decoder finds them. Code is admitted later if
 //!
 //! 1. its closed bytes are those that were checked;
-//! 2. each open distance leads to the target that was asked for in its place, which is outside of the site;
+//! 2. each open distance has the target that was asked for in its place, which is outside of the site;
 //! 3. each other open field holds the value that was asked for.
 //!
 //! # Why that is enough
@@ -17,7 +17,7 @@
 //! at the same offsets. A rule then comes to another verdict only if it looks at the contents of a
 //! field, or at the address:
 //!
-//! - rules 2 and 3 look at where branches lead. Those inside of the site are closed, and relative. Those that leave lead to
+//! - rules 2 and 3 look at the targets of branches. Those inside of the site are closed, and relative. Those that leave have
 //!   a target, by 2 above, that the sequence declares under the same contract as the one that was checked. A branch through
 //!   a register would need a constant: code with one has no template, nor has code that addresses memory
 //!   relative to itself;
@@ -40,7 +40,7 @@ use smallvec::SmallVec;
 
 use super::chunk::Chunk;
 use super::dispatch::isa;
-use super::field::Field;
+use super::field::OpenField;
 
 /// What has to be in an open field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Template {
     code: Box<[u8]>,
     /// All bits of closed bytes.
     closed: Box<[u8]>,
-    fields: SmallVec<[Field; 4]>,
+    fields: SmallVec<[OpenField; 4]>,
 }
 
 impl Template {
@@ -90,7 +90,7 @@ impl Template {
     }
 
     /// Sets the bytes of a field: the mask, and the code.
-    fn mark(&mut self, field: Field, closed: u8, byte: impl Fn(usize) -> u8) {
+    fn mark(&mut self, field: OpenField, closed: u8, byte: impl Fn(usize) -> u8) {
         let both = self.code.iter_mut().zip(self.closed.iter_mut()).enumerate();
         for (at, (code, mask)) in both.skip(field.at).take(field.len) {
             (*code, *mask) = (byte(at), closed);
@@ -100,7 +100,7 @@ impl Template {
     /// The open fields, in their order.
     #[inline]
     #[must_use]
-    pub fn fields(&self) -> &[Field] {
+    pub fn fields(&self) -> &[OpenField] {
         &self.fields
     }
 
@@ -108,7 +108,7 @@ impl Template {
     ///
     /// # Panics
     /// If that is not the code of which the template was made: it has no such bytes.
-    pub fn keep(&mut self, checked: &[u8], keep: impl Fn(&Field) -> bool) {
+    pub fn keep(&mut self, checked: &[u8], keep: impl Fn(&OpenField) -> bool) {
         for field in self.fields.clone() {
             if !keep(&field) {
                 self.mark(field, 0xff, |at| {
@@ -141,10 +141,10 @@ impl Template {
         let different = bytes.fold(0, |sum, ((code, checked), closed)| {
             sum | (code ^ checked) & closed
         });
-        let holds = |(field, content): (&Field, Option<Content>)| match (content, field.branch_end) {
+        let holds = |(field, content): (&OpenField, Option<Content>)| match (content, field.branch_end) {
             (Some(Content::Value { value, signed }), None) => field.read(code, signed) == Some(value),
             (Some(Content::Target(to)), Some(_)) => {
-                field.leads_to(code, site.start()) == Some(to.get()) && !site.contains(to) && site.end() != to
+                field.target(code, site.start()) == Some(to.get()) && !site.contains(to) && site.end() != to
             }
             _ => false,
         };

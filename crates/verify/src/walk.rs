@@ -30,7 +30,7 @@ pub struct Checked {
 
 /// What is known before an instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct State {
+struct PathState {
     /// The stack pointer's distance from its value on entry to the site, in bytes; never positive.
     depth: i64,
     written: RegSet,
@@ -38,7 +38,7 @@ struct State {
 }
 
 /// The site or a stub.
-struct Part<'a> {
+struct CodePart<'a> {
     start: u64,
     end: u64,
     bytes: &'a [u8],
@@ -49,7 +49,7 @@ struct Part<'a> {
 
 /// Where a store goes, from and to, from the stack pointer as it was on entry to the site; `None`
 /// where that is not known.
-fn stored(store: StackStore, before: State) -> Option<(i64, i64)> {
+fn stored(store: StackStore, before: PathState) -> Option<(i64, i64)> {
     let (from, to) = match store {
         StackStore::Range(from, to) => (from, to),
         StackStore::Indexed { index, disp, size } => {
@@ -68,9 +68,9 @@ struct Walk<'a> {
     policy: &'a Policy,
     declared: &'a Declared,
     /// The site, then the stubs.
-    parts: Vec<Part<'a>>,
+    parts: Vec<CodePart<'a>>,
     code: Vec<Facts>,
-    states: Vec<Option<State>>,
+    states: Vec<Option<PathState>>,
     pending: Vec<usize>,
     clobbers: RegSet,
 }
@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
         };
         let first = self.code.len();
         let decoded = self.decode_bytes(start, bytes);
-        self.parts.push(Part {
+        self.parts.push(CodePart {
             start,
             end,
             bytes,
@@ -156,7 +156,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Decodes what stands between the bytes that are vouched for.
+    /// Decodes what is between the bytes that are vouched for.
     fn decode_bytes(&mut self, start: u64, bytes: &[u8]) -> core::result::Result<(), Undecodable> {
         let (mut rest, mut at) = (bytes, start);
         for vouched in &self.declared.vouched {
@@ -246,7 +246,7 @@ impl<'a> Walk<'a> {
     // ---- the walk ----
 
     fn run(&mut self) -> Result<()> {
-        let entry = State {
+        let entry = PathState {
             depth: 0,
             written: RegSet::EMPTY,
             known: Constants::default(),
@@ -259,7 +259,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Control comes to `to` from `from` with `state`.
-    fn join(&mut self, from: usize, to: usize, state: State) -> Result<()> {
+    fn join(&mut self, from: usize, to: usize, state: PathState) -> Result<()> {
         let Some(slot) = self.states.get_mut(to) else {
             return Ok(());
         };
@@ -274,7 +274,7 @@ impl<'a> Walk<'a> {
                     other: before.depth,
                 });
             }
-            Some(before) => State {
+            Some(before) => PathState {
                 depth: state.depth,
                 written: state.written.union(before.written),
                 known: before.known.and(state.known),
@@ -303,7 +303,7 @@ impl<'a> Walk<'a> {
         self.check_flags(index, &facts)?;
         // protection: checker-red-zone
         self.check_store(index, &facts, before)?;
-        let after = State {
+        let after = PathState {
             depth: self.moved(index, &facts, before.depth)?,
             written: before.written.union(facts.writes),
             known: before.known.after(&facts),
@@ -373,7 +373,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn check_store(&self, index: usize, facts: &Facts, before: State) -> Result<()> {
+    fn check_store(&self, index: usize, facts: &Facts, before: PathState) -> Result<()> {
         let kind = self.site.shape.kind();
         if kind == SiteKind::Patchpoint || facts.store == StackStore::None {
             // For LLVM a patchpoint is a call: what is below the stack pointer is free.
@@ -407,7 +407,7 @@ impl<'a> Walk<'a> {
 
     // ---- rules 2 and 3: branches and ends ----
 
-    fn fall(&mut self, index: usize, state: State) -> Result<()> {
+    fn fall(&mut self, index: usize, state: PathState) -> Result<()> {
         let part = self.parts.iter().position(|p| (p.first..p.last).contains(&index));
         let Some((number, part)) = part.and_then(|n| Some((n, self.parts.get(n)?))) else {
             return Ok(());
@@ -422,7 +422,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn leave_by_end(&self, index: usize, state: State) -> Result<()> {
+    fn leave_by_end(&self, index: usize, state: PathState) -> Result<()> {
         // protection: checker-shadow-does-not-reach-its-end
         if self.site.shape.kind() == SiteKind::Shadow {
             return Err(Error::ShadowEnd { at: self.at(index) });
@@ -431,7 +431,7 @@ impl<'a> Walk<'a> {
         self.check_kept(index, state.written, self.policy.kept_for_the_function)
     }
 
-    fn jump(&mut self, index: usize, to: u64, state: State) -> Result<()> {
+    fn jump(&mut self, index: usize, to: u64, state: PathState) -> Result<()> {
         if let Some(target) = self.boundary(to).filter(|target| self.may_enter(index, *target)) {
             return self.join(index, target, state);
         }
@@ -457,7 +457,7 @@ impl<'a> Walk<'a> {
         self.check_kept(index, state.written, self.policy.kept_for_the_function)
     }
 
-    fn call(&mut self, index: usize, to: u64, mut state: State) -> Result<()> {
+    fn call(&mut self, index: usize, to: u64, mut state: PathState) -> Result<()> {
         if self.is_inside(to) {
             return Err(self.inside(index, to));
         }
@@ -472,7 +472,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What a call of a target under this contract loses.
-    fn check_contract(&self, index: usize, to: u64, on_return: OnReturn, state: State) -> Result<RegSet> {
+    fn check_contract(&self, index: usize, to: u64, on_return: OnReturn, state: PathState) -> Result<RegSet> {
         let abi = &self.isa.abi;
         let lost = match on_return {
             OnReturn::Never => {
@@ -500,7 +500,7 @@ impl<'a> Walk<'a> {
         Ok(lost)
     }
 
-    fn ret(&self, index: usize, plain: bool, state: State) -> Result<()> {
+    fn ret(&self, index: usize, plain: bool, state: PathState) -> Result<()> {
         // protection: checker-returns
         if self.site.shape.kind() != SiteKind::Entry || !plain {
             return Err(Error::Return { at: self.at(index) });
@@ -508,7 +508,7 @@ impl<'a> Walk<'a> {
         self.check_level(index, state.depth)
     }
 
-    fn resolve(&self, index: usize, dest: Dest, state: State) -> Result<u64> {
+    fn resolve(&self, index: usize, dest: Dest, state: PathState) -> Result<u64> {
         match dest {
             Dest::Address(to) => Some(to),
             Dest::Register(reg) => state.known.get(reg),
@@ -533,7 +533,7 @@ impl<'a> Walk<'a> {
 
     // ---- addresses ----
 
-    fn part_of(&self, addr: u64) -> Option<&Part<'a>> {
+    fn part_of(&self, addr: u64) -> Option<&CodePart<'a>> {
         self.parts.iter().find(|p| (p.start..p.end).contains(&addr))
     }
 

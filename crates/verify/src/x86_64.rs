@@ -26,7 +26,7 @@ use super::chunk::Chunk;
 use super::facts::{
     Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable, any_instruction,
 };
-use super::field::Field;
+use super::field::OpenField;
 
 /// Whether only the distance of a call or jump changes.
 fn retargets(exchange: &Exchange<'_>) -> bool {
@@ -172,7 +172,7 @@ fn decode(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), Undecoda
 
 /// The fields of code that may vary in a [template](super::template), in their order; `None` for
 /// code that can have none.
-fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[Field; 4]>> {
+fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[OpenField; 4]>> {
     let start = code.addr.get();
     let mut facts = Vec::new();
     decode(start, code.bytes, &mut facts).ok()?;
@@ -186,7 +186,7 @@ fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[
         let at = usize::try_from(facts.addr.wrapping_sub(start)).ok()?;
         let offsets = decoder.get_constant_offsets(&instruction);
         let (offset, len) = (offsets.immediate_offset(), offsets.immediate_size());
-        let immediate = Field {
+        let immediate = OpenField {
             at: at + offset,
             len,
             branch_end: None,
@@ -198,7 +198,7 @@ fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[
             | Flow::Branch(Dest::Address(to))
             | Flow::Call(Dest::Address(to)) => {
                 match (is_target(to), len) {
-                    (true, 4) => fields.push(Field {
+                    (true, 4) => fields.push(OpenField {
                         branch_end: Some(at + usize::from(facts.len)),
                         ..immediate
                     }),
@@ -213,7 +213,7 @@ fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[
             continue;
         }
         if offsets.has_displacement() && matches!(offsets.displacement_size(), 1 | 4) {
-            fields.push(Field {
+            fields.push(OpenField {
                 at: at + offsets.displacement_offset(),
                 len: offsets.displacement_size(),
                 branch_end: None,

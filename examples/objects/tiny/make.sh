@@ -15,7 +15,7 @@ for target in x86_64 aarch64 powerpc64le powerpc64 s390x riscv64; do
         ;;
     *) common="$common -enable-patchpoint-liveness=false" ;;
     esac
-    # Bytes reserved for patchpoints and shadows, and at the entry: there bytes on x86-64, instructions elsewhere.
+    # Bytes reserved for patchpoints and shadows, and at the entry: there bytes on x86-64, instructions on the others.
     # LLVM leaves none on SystemZ, and on PowerPC64 a sled of XRay's. `compiled.rs` has the same lengths.
     site=48 shadow=16 entry=4
     case $target in

@@ -131,7 +131,7 @@ pub(crate) enum Op {
 
 /// A function's instructions, and how many registers they use. The first two have the arguments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Code {
+pub(crate) struct Bytecode {
     pub(crate) ops: &'static [Op],
     pub(crate) registers: usize,
 }
@@ -142,7 +142,7 @@ impl FunctionId {
         FUNCTIONS.get(usize::try_from(number).ok()?).copied()
     }
 
-    pub(crate) fn code(self) -> Code {
+    pub(crate) fn code(self) -> Bytecode {
         let (registers, ops): (usize, &'static [Op]) = match self {
             Self::Identity => (2, &[Op::Return { value: 1 }]),
             Self::Area => (4, AREA),
@@ -157,7 +157,7 @@ impl FunctionId {
             Self::Redefine => (4, REDEFINE),
             Self::Huge => (3, HUGE),
         };
-        Code { ops, registers }
+        Bytecode { ops, registers }
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn object(function: FunctionId, may_hope: bool) -> Option<Object> {
 
 /// What a site is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SitePurpose {
     /// The instruction itself, by an inline cache.
     Operation,
     /// A state in which the code can be left.
@@ -92,20 +92,20 @@ pub(crate) enum Kind {
 
 /// Where a site is in the interpreter's code. Attached to each site, for its handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct BytecodePlace {
     pub(crate) function: FunctionId,
     pub(crate) pc: usize,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SitePurpose,
 }
 
-impl Place {
+impl BytecodePlace {
     /// What the ID of a record stands for.
     pub(crate) fn of(id: RecordId) -> Option<Self> {
         let id = id.get();
         Some(Self {
             function: FunctionId::from_number(id / 1000)?,
             pc: (id / 10 % 100) as usize,
-            kind: *[Kind::Operation, Kind::State, Kind::Rare].get((id % 10) as usize)?,
+            kind: *[SitePurpose::Operation, SitePurpose::State, SitePurpose::Rare].get((id % 10) as usize)?,
         })
     }
 
@@ -117,8 +117,8 @@ impl Place {
     /// How the site was compiled.
     pub(crate) fn shape(self) -> Option<CallShape> {
         Some(match (self.kind, self.op()) {
-            (Kind::State, _) => CallShape::shadow(SHADOW),
-            (Kind::Rare, _) => CallShape::any_reg(SITE),
+            (SitePurpose::State, _) => CallShape::shadow(SHADOW),
+            (SitePurpose::Rare, _) => CallShape::any_reg(SITE),
             (_, Op::Get { .. }) => CallShape::any_reg(SITE).result().args(1),
             (_, Op::Set { .. }) => CallShape::any_reg(SITE).args(2),
             (_, Op::Call { .. }) => CallShape::c(SITE).result().args(3),

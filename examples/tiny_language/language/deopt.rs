@@ -6,7 +6,7 @@
 
 use patchpoint::deopt::{Answer, Error, Frame, ReturnValue};
 
-use super::compiled::{Kind, Place};
+use super::compiled::{BytecodePlace, SitePurpose};
 use super::interpreter;
 use super::isolate::Isolate;
 use super::value::Word;
@@ -26,14 +26,16 @@ pub(crate) fn leave<'f>(frame: &mut Frame<'f>) -> Answer<'f> {
 }
 
 fn try_leave<'f>(frame: &Frame<'f>) -> Result<Answer<'f>, Error> {
-    let place = *frame.description::<Place>().expect("every site is described");
+    let place = *frame
+        .description::<BytecodePlace>()
+        .expect("every site is described");
     let isolate = Isolate::current();
     let mut registers = registers_of(frame)?;
     let runtime = isolate.runtime();
     match (place.kind, runtime.tiers()) {
-        (Kind::Rare, Some(tiers)) => {
-            runtime.figures.gave_up();
-            tiers.gave_up(place.function);
+        (SitePurpose::Rare, Some(tiers)) => {
+            runtime.figures.rare_exits();
+            tiers.rare_exits(place.function);
         }
         _ => runtime.figures.left(),
     }

@@ -35,12 +35,12 @@ impl Events {
 pub(crate) struct Figures {
     interpreted: AtomicU64,
     left: AtomicU64,
-    gave_up: AtomicU64,
+    rare_exits: AtomicU64,
     /// Functions that got compiled code: load, register, attach caches.
     pub(crate) tier_ups: Events,
     /// Assumptions that broke: the code that depends on them is invalidated.
     pub(crate) breaks: Events,
-    /// Functions whose code was given up for other reasons.
+    /// Functions whose code was discarded for other reasons.
     pub(crate) retired: Events,
     /// Classes that changed: entries of caches are retracted.
     pub(crate) retractions: Events,
@@ -58,15 +58,15 @@ impl Figures {
     }
 
     /// A compiled frame was left at what its code was not compiled for.
-    pub(crate) fn gave_up(&self) {
-        self.gave_up.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn rare_exits(&self) {
+        self.rare_exits.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             interpreted: self.interpreted.load(Ordering::Relaxed),
             left: self.left.load(Ordering::Relaxed),
-            gave_up: self.gave_up.load(Ordering::Relaxed),
+            rare_exits: self.rare_exits.load(Ordering::Relaxed),
             tier_ups: self.tier_ups.count(),
             breaks: self.breaks.count(),
             retired: self.retired.count(),
@@ -80,7 +80,7 @@ impl Figures {
 pub(crate) struct Counts {
     pub(crate) interpreted: u64,
     pub(crate) left: u64,
-    pub(crate) gave_up: u64,
+    pub(crate) rare_exits: u64,
     pub(crate) tier_ups: u64,
     pub(crate) breaks: u64,
     pub(crate) retired: u64,
@@ -93,7 +93,7 @@ impl Counts {
         Self {
             interpreted: combine(self.interpreted, other.interpreted),
             left: combine(self.left, other.left),
-            gave_up: combine(self.gave_up, other.gave_up),
+            rare_exits: combine(self.rare_exits, other.rare_exits),
             tier_ups: combine(self.tier_ups, other.tier_ups),
             breaks: combine(self.breaks, other.breaks),
             retired: combine(self.retired, other.retired),

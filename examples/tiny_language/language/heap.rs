@@ -4,14 +4,14 @@ use patchpoint::Result;
 
 use super::object::Object;
 use super::value::Word;
-use crate::host::{Host, Seen};
+use crate::host::{Host, SharedValue};
 
 const PER_CHUNK: usize = 64;
 
-/// Objects that stay where they are until all are given up.
+/// Objects that stay where they are until all are freed.
 pub(crate) struct Heap {
     host: Host,
-    chunks: Vec<Seen<[Object; PER_CHUNK]>>,
+    chunks: Vec<SharedValue<[Object; PER_CHUNK]>>,
     used: usize,
 }
 
@@ -40,7 +40,7 @@ impl Heap {
         self.chunks.iter().flat_map(|chunk| chunk.iter()).take(self.used)
     }
 
-    /// Gives all up. Nobody may have one any more.
+    /// Frees all. Nobody may have one any more.
     pub(crate) fn clear(&mut self) {
         self.used = 0;
     }

@@ -17,22 +17,22 @@ pub(crate) fn run(isolate: &Isolate, function: FunctionId, mut pc: usize, regist
     let ops = function.code().ops;
     loop {
         match execute(isolate, ops[pc], registers) {
-            Next::Following => pc += 1,
-            Next::At(to) => pc = to,
-            Next::Done(value) => return value,
+            NextInstruction::Following => pc += 1,
+            NextInstruction::At(to) => pc = to,
+            NextInstruction::Done(value) => return value,
         }
     }
 }
 
 /// Where the interpreter goes on behind an instruction.
-pub(crate) enum Next {
+pub(crate) enum NextInstruction {
     Following,
     At(usize),
     Done(Word),
 }
 
 /// Executes one instruction.
-pub(crate) fn execute(isolate: &Isolate, op: Op, r: &mut [Word]) -> Next {
+pub(crate) fn execute(isolate: &Isolate, op: Op, r: &mut [Word]) -> NextInstruction {
     let number = |r: &[Word], reg: Reg| r[reg].number();
     match op {
         Op::Const { to, value } => r[to] = value,
@@ -41,8 +41,8 @@ pub(crate) fn execute(isolate: &Isolate, op: Op, r: &mut [Word]) -> Next {
             r[to] = Word::integer(number(r, left).saturating_mul(number(r, right)));
         }
         Op::Less { to, left, right } => r[to] = Word::integer((number(r, left) < number(r, right)).into()),
-        Op::Jump { to } => return Next::At(to),
-        Op::Unless { test, to } if r[test] == Word::ZERO => return Next::At(to),
+        Op::Jump { to } => return NextInstruction::At(to),
+        Op::Unless { test, to } if r[test] == Word::ZERO => return NextInstruction::At(to),
         Op::Unless { .. } => {}
         Op::Get { to, object, name } => r[to] = isolate.get(r[object], name),
         Op::Set { object, name, value } => isolate.set(r[object], name, r[value]),
@@ -63,7 +63,7 @@ pub(crate) fn execute(isolate: &Isolate, op: Op, r: &mut [Word]) -> Next {
             function,
         } => isolate.set_method(class, method, function),
         Op::SetConstant { class, name, value } => isolate.set_constant(class, name, r[value]),
-        Op::Return { value } => return Next::Done(r[value]),
+        Op::Return { value } => return NextInstruction::Done(r[value]),
     }
-    Next::Following
+    NextInstruction::Following
 }

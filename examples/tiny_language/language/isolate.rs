@@ -16,7 +16,7 @@ use super::interpreter;
 use super::object::{ClassId, NAMES, Name, Object, Shape};
 use super::runtime::Runtime;
 use super::value::Word;
-use crate::host::{Caller, Host, Seen};
+use crate::host::{Caller, Host, SharedValue};
 
 /// How many classes an isolate sees.
 pub(crate) const CLASSES: usize = 6;
@@ -78,7 +78,7 @@ thread_local! {
 
 /// See above.
 pub(crate) struct Isolate {
-    globals: Seen<Globals>,
+    globals: SharedValue<Globals>,
     classes: [Class; CLASSES],
     objects: RefCell<Heap>,
     runtime: Arc<Runtime>,

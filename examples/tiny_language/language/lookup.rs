@@ -5,7 +5,7 @@ use patchpoint::sequence::{Field, Operand, arg};
 use patchpoint::{Error, arch};
 
 use super::bytecode::{FunctionId, Method, Op};
-use super::compiled::Place;
+use super::compiled::BytecodePlace;
 use super::isolate::Isolate;
 use super::object::{ClassId, Name, SHAPE_AT, slot_at};
 use super::value::{TAG_BITS, Word};
@@ -15,7 +15,7 @@ pub(crate) fn class_key(class: ClassId) -> Key {
     Key::new(u64::from(class.0) << 1)
 }
 
-/// What entries depend on that lead to the compiled code of a function.
+/// What entries that go to the compiled code of a function depend on.
 pub(crate) fn code_key(function: FunctionId) -> Key {
     Key::new((function as u64) << 1 | 1)
 }
@@ -28,7 +28,7 @@ pub(crate) fn lookup<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
 fn try_lookup<'f>(miss: &mut Miss<'_, 'f>) -> Result<Learn<'f>, Error> {
     let place = *miss
         .frame()
-        .description::<Place>()
+        .description::<BytecodePlace>()
         .expect("every site is described");
     let isolate = Isolate::current();
     let word = |miss: &Miss<'_, 'f>, index| Ok::<_, Error>(Word(miss.arg(index)?.u64().unwrap_or_default()));
@@ -103,7 +103,7 @@ fn call(isolate: &Isolate, receiver: Word, method: Method) -> Option<Entry> {
     let function = isolate.method(shape.class, method);
     let entry = isolate.runtime().tiers()?.entry(function)?;
     // SAFETY: compiled functions of the language follow the C convention and take what the site passes. The entry depends on
-    // the code, which is unregistered only when no cache leads there any more.
+    // the code, which is unregistered only when no cache refers to it any more.
     let call = unsafe { Action::call(entry.addr(), arch::OnReturn::FollowsC) };
     let entry = of_shape(arg(1), number, call);
     Some(

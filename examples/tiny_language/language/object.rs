@@ -71,10 +71,10 @@ impl Shape {
 
 /// The shapes of a runtime, by number.
 #[derive(Debug, Default)]
-pub(crate) struct Shapes(RwLock<Known>);
+pub(crate) struct Shapes(RwLock<ShapeTable>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct ShapeTable {
     all: Vec<Arc<Shape>>,
     numbers: HashMap<Shape, u32>,
 }

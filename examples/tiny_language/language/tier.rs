@@ -1,8 +1,8 @@
-//! Tiers: which functions have compiled code, making it, and giving it up.
+//! Tiers: which functions have compiled code, making it, and discarding it.
 //!
 //! One lock is held while the tiers change. Compiled code runs on meanwhile: where there are
 //! several threads its modules are live. Callers ask for an entry without the lock; one that has
-//! got it just before the code was given up still comes to the code's first invalidated site, and
+//! got it just before the code was discarded still comes to the code's first invalidated site, and
 //! is deoptimized there.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use patchpoint::site::Function;
 use patchpoint::{Engine, Result};
 
 use super::bytecode::{FUNCTIONS, FunctionId};
-use super::compiled::{self, Kind, Place, Version};
+use super::compiled::{self, BytecodePlace, SitePurpose, Version};
 use super::figures::Figures;
 use super::interpreter;
 use super::isolate::Isolate;
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     pub(crate) threads: bool,
     /// Calls of a function after which it is compiled.
     pub(crate) hot: u32,
-    /// Executions of rare cases after which its code is given up.
+    /// Executions of rare cases after which its code is discarded.
     pub(crate) patience: u32,
     pub(crate) counting: Counting,
 }
@@ -62,7 +62,7 @@ struct Tier {
 
 /// The code that functions have, and how many isolates have another `scale`.
 #[derive(Default)]
-struct State {
+struct TierState {
     code: [Option<(Function, Version)>; FUNCTIONS.len()],
     scaled: usize,
 }
@@ -75,7 +75,7 @@ pub(crate) struct Tiers {
     assumptions: Assumptions,
     options: Options,
     tiers: [Tier; FUNCTIONS.len()],
-    state: Mutex<State>,
+    state: Mutex<TierState>,
     attached: Attached,
     figures: Arc<Figures>,
 }
@@ -115,7 +115,7 @@ impl Tiers {
         &self.host
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TierState> {
         self.state.lock().unwrap()
     }
 
@@ -156,7 +156,7 @@ impl Tiers {
             let mut registration = self
                 .engine
                 .registration(code)
-                .describe(|site| Place::of(site.id()));
+                .describe(|site| BytecodePlace::of(site.id()));
             if let Some(entry) = object.entry() {
                 registration = registration.entry(entry);
             }
@@ -170,11 +170,11 @@ impl Tiers {
             }
             // SAFETY: the language's compiler gives each patchpoint its ID by its place, and so its shape; no thread is in the
             // code yet. Caches and handlers deal in words of the language, which are what the code computes with.
-            let module = unsafe { registration.register(|record| Place::of(record.id())?.shape()) }?;
+            let module = unsafe { registration.register(|record| BytecodePlace::of(record.id())?.shape()) }?;
             for site in module.sites() {
-                match Place::of(site.id()).map(|place| place.kind) {
-                    Some(Kind::Operation) => drop(self.caches.attach(&self.engine, &site)?),
-                    Some(Kind::Rare) => {
+                match BytecodePlace::of(site.id()).map(|place| place.kind) {
+                    Some(SitePurpose::Operation) => drop(self.caches.attach(&self.engine, &site)?),
+                    Some(SitePurpose::Rare) => {
                         let leave = Sequence::new().jump(Target::Deopt);
                         self.engine.patch_site(&site, &leave)?;
                     }
@@ -193,7 +193,7 @@ impl Tiers {
         })
     }
 
-    // ---- giving up ----
+    // ---- discarding code ----
 
     /// A class has another method or constant: what caches know of it is over.
     pub(crate) fn class_changed(&self, class: ClassId) {
@@ -235,7 +235,7 @@ impl Tiers {
 
     /// A function's code has come to what it was not compiled for. If that is not rare, it is worth
     /// nothing.
-    pub(crate) fn gave_up(&self, function: FunctionId) {
+    pub(crate) fn rare_exits(&self, function: FunctionId) {
         let rare = self.tier(function).rare.fetch_add(1, Ordering::Relaxed) + 1;
         let mut state = self.lock();
         if rare >= self.options.patience && state.code[function as usize].is_some() {
@@ -244,7 +244,7 @@ impl Tiers {
         }
     }
 
-    fn retire_all(&self, state: &mut State, version: Version) -> Result<()> {
+    fn retire_all(&self, state: &mut TierState, version: Version) -> Result<()> {
         for function in FUNCTIONS {
             if matches!(&state.code[function as usize], Some((_, found)) if *found == version) {
                 self.retire(state, function)?;
@@ -254,7 +254,7 @@ impl Tiers {
     }
 
     /// Nobody enters the function's code any more, and who is in it leaves it at the next site.
-    fn retire(&self, state: &mut State, function: FunctionId) -> Result<()> {
+    fn retire(&self, state: &mut TierState, function: FunctionId) -> Result<()> {
         let Some((code, _)) = state.code[function as usize].take() else {
             return Ok(());
         };
@@ -284,7 +284,7 @@ impl Tiers {
         self.engine.attach_thread()
     }
 
-    /// Gives back the stubs that no thread is in any more. To be called where this thread has no
+    /// Frees the stubs that no thread is in any more. To be called where this thread has no
     /// compiled code on its stack.
     pub(crate) fn reclaim(&self) -> usize {
         let reclaimed = match self.options.threads {
@@ -315,7 +315,7 @@ impl Drop for Tiers {
     }
 }
 
-/// What a redirected entry leads to: a function that interprets.
+/// The target of a redirected entry: a function that interprets.
 fn bridge(function: FunctionId) -> CodeAddr {
     extern "C" fn interpret<const FUNCTION: u64>(_globals: u64, a: Word, b: Word) -> Word {
         let function = FunctionId::from_number(FUNCTION).expect("it is one of `FUNCTIONS`");

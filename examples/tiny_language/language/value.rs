@@ -20,7 +20,7 @@ impl Word {
     pub(crate) const ONE: Self = Self::integer(1);
     pub(crate) const LARGEST: Self = Self::integer(MAX);
 
-    /// An integer. Arithmetic saturates: this is where compiled code gives up and the interpreter
+    /// An integer. Arithmetic saturates: this is where compiled code leaves and the interpreter
     /// does not.
     pub(crate) const fn integer(value: i64) -> Self {
         let value = if value > MAX { MAX } else { value };

@@ -25,7 +25,7 @@ struct Image {
 }
 
 const SIZE: usize = 64 * 1024;
-/// Where the exit stub stands in the memory of a test.
+/// Where the exit stub is in the memory of a test.
 const EXIT_STUB: u64 = 4096;
 /// Round towards zero, flush to zero.
 const FPCR: u64 = 0x01c0_0000;
@@ -341,7 +341,7 @@ fn resuming_changes_nothing() {
 }
 
 #[test]
-fn continuing_elsewhere_changes_only_x17() {
+fn continuing_at_another_address_changes_only_x17() {
     // SAFETY: the code that goes on is this test's, and made to look at just that.
     let probe = Probe::through(None, false, |frame, collect| {
         unsafe { frame.continue_at(collect) }.unwrap()

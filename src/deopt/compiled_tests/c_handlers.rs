@@ -13,11 +13,11 @@ use crate::publish::SingleThreaded;
 use crate::sequence::{Sequence, Target};
 
 /// The sites and arguments that the function has seen.
-type Seen = Mutex<Vec<(u64, u64, Vec<u64>)>>;
+type SeenCalls = Mutex<Vec<(u64, u64, Vec<u64>)>>;
 
 unsafe extern "C" fn handler(data: *mut c_void, call: *mut CCall) {
     // SAFETY: the test and the exit stub pass both.
-    let (seen, call) = unsafe { (&*data.cast::<Seen>(), &mut *call) };
+    let (seen, call) = unsafe { (&*data.cast::<SeenCalls>(), &mut *call) };
     // SAFETY: so many are there.
     let args = unsafe { core::slice::from_raw_parts(call.args, call.arg_count) };
     seen.lock().push((call.site, call.id, args.to_vec()));
@@ -26,7 +26,7 @@ unsafe extern "C" fn handler(data: *mut c_void, call: *mut CCall) {
 
 #[test]
 fn a_c_function_computes_the_result_of_a_miss() {
-    let seen: &'static Seen = Box::leak(Box::default());
+    let seen: &'static SeenCalls = Box::leak(Box::default());
     let data = std::ptr::from_ref(seen).cast_mut().cast();
     // SAFETY: the function takes such data, which stays and is shared.
     let exit_stubs = ExitStubs::new().on_miss_c(unsafe { CFunction::new(handler, data) });

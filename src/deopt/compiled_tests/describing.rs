@@ -18,8 +18,8 @@ struct Inlined(Vec<(&'static str, Vec<usize>)>);
 
 #[test]
 fn a_description_is_handed_over_by_its_type() {
-    type Seen = Vec<(String, bool)>;
-    let seen: Arc<Mutex<Seen>> = Arc::default();
+    type SeenFrames = Vec<(String, bool)>;
+    let seen: Arc<Mutex<SeenFrames>> = Arc::default();
     let sees = Arc::clone(&seen);
     let exit_stubs = ExitStubs::new().on_deopt(move |frame| {
         let other = frame.description::<String>().is_some();
@@ -72,8 +72,8 @@ fn a_description_is_handed_over_by_its_type() {
 /// A handler needs nothing but its frame to patch the site that it came from.
 #[test]
 fn a_frame_knows_its_engine_and_its_site() {
-    type Seen = Vec<(bool, u64)>;
-    let seen: Arc<Mutex<Seen>> = Arc::default();
+    type SeenFrames = Vec<(bool, u64)>;
+    let seen: Arc<Mutex<SeenFrames>> = Arc::default();
     let sees = Arc::clone(&seen);
     let exit_stubs = ExitStubs::new().on_miss(move |frame| {
         let (engine, site) = (frame.engine(), frame.site());

@@ -6,17 +6,17 @@ use crate::addr::{CodeAddr, DwarfReg, Len};
 use crate::arch::CallShape;
 use crate::deopt::unwind::{Base, Saved};
 use crate::deopt::{ExitStubs, ReturnValue, UnwindInfo, Walker};
-use crate::engine::{Code, Engine};
+use crate::engine::{Engine, LoadedCode};
 use crate::publish::SingleThreaded;
 use crate::site::{Module, UnwindBy};
 use crate::stackmap::flat::{Dialect, FlatFunction, FlatRecord, FlatWriter, FrameRegister};
-use crate::stackmap::{Function, StackMap, StackMaps};
+use crate::stackmap::{FunctionRecord, StackMap, StackMaps};
 use crate::{Error, Result};
 
 use std::sync::{Arc, OnceLock};
 
 /// What the unwind information says of a function at its first record, in the words of a flat map.
-fn told(code: &Code, of: &Function<'_>) -> FlatFunction {
+fn told(code: &LoadedCode, of: &FunctionRecord<'_>) -> FlatFunction {
     let start = CodeAddr::new(of.address());
     let first = of.records().unwrap().next().unwrap();
     let pc = start.at(first.offset()).unwrap();
@@ -47,10 +47,10 @@ fn told(code: &Code, of: &Function<'_>) -> FlatFunction {
     }
 }
 
-fn flat(code: &Code, dialect: Dialect, change: &impl Fn(&mut FlatFunction)) -> Vec<u8> {
+fn flat(code: &LoadedCode, dialect: Dialect, change: &impl Fn(&mut FlatFunction)) -> Vec<u8> {
     let maps = StackMaps::parse(&code.image().stack_maps, code.image().endian).unwrap();
     let write = |map: &StackMap<'_>| {
-        let function = |of: &Function<'_>| {
+        let function = |of: &FunctionRecord<'_>| {
             let mut told = told(code, of);
             if dialect == Dialect::Fork {
                 told.registers.clear();

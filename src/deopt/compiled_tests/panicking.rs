@@ -10,7 +10,7 @@ use crate::sequence::{Sequence, Target};
 
 /// Ways to a handler.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum HandlerRoute {
     Invalidated,
     Deopt,
     Miss,
@@ -21,12 +21,12 @@ fn handler<'f>(_: &mut Frame<'f>) -> Answer<'f> {
     panic!("for the {}th time", 3 + 4)
 }
 
-/// Calls `fast`, whose site leads to the handler that way.
-fn reach_the_handler(way: Way) -> bool {
+/// Calls `fast`, whose site gets to the handler that way.
+fn reach_the_handler(way: HandlerRoute) -> bool {
     let exit_stubs = match way {
-        Way::Invalidated | Way::Deopt => ExitStubs::new().on_deopt(handler),
-        Way::Miss => ExitStubs::new().on_miss(handler),
-        Way::LeanMiss => ExitStubs::new().on_live_register_miss(handler),
+        HandlerRoute::Invalidated | HandlerRoute::Deopt => ExitStubs::new().on_deopt(handler),
+        HandlerRoute::Miss => ExitStubs::new().on_miss(handler),
+        HandlerRoute::LeanMiss => ExitStubs::new().on_live_register_miss(handler),
     };
     // SAFETY: the test runs its code on its own thread alone.
     let alone = unsafe { SingleThreaded::promise() };
@@ -37,9 +37,9 @@ fn reach_the_handler(way: Way) -> bool {
     let function = module.function("fast").unwrap();
     let to = |target| engine.patch(1, &Sequence::new().jump(target)).unwrap();
     _ = match way {
-        Way::Invalidated => engine.invalidate(&function).unwrap(),
-        Way::Deopt => to(Target::Deopt),
-        Way::Miss | Way::LeanMiss => to(Target::Miss),
+        HandlerRoute::Invalidated => engine.invalidate(&function).unwrap(),
+        HandlerRoute::Deopt => to(Target::Deopt),
+        HandlerRoute::Miss | HandlerRoute::LeanMiss => to(Target::Miss),
     };
     module.release();
     // SAFETY: that is the function's signature in the IR; the module stays registered.
@@ -51,12 +51,17 @@ fn reach_the_handler(way: Way) -> bool {
 
 #[test]
 fn a_panic_in_a_handler_ends_the_process() {
-    for way in [Way::Invalidated, Way::Deopt, Way::Miss, Way::LeanMiss] {
+    for way in [
+        HandlerRoute::Invalidated,
+        HandlerRoute::Deopt,
+        HandlerRoute::Miss,
+        HandlerRoute::LeanMiss,
+    ] {
         let (end, text) = end_and_message(|| reach_the_handler(way));
         assert_eq!(end, End::Killed(libc::SIGABRT), "{way:?}: {text}");
         let role = match way {
-            Way::Invalidated | Way::Deopt => "role: Deopt",
-            Way::Miss | Way::LeanMiss => "role: Miss",
+            HandlerRoute::Invalidated | HandlerRoute::Deopt => "role: Deopt",
+            HandlerRoute::Miss | HandlerRoute::LeanMiss => "role: Miss",
         };
         let parts = [
             "patchpoint: the handler panicked in Frame { id: 1, pc: 0x",

@@ -27,7 +27,7 @@ fn number(caller: &Caller<'_>, location: Location) -> Result<u64, Error> {
     Ok(caller.read(location)?.u64().unwrap())
 }
 
-/// Code whose `inner` leads to a handler with the callers of its frame, nearest first.
+/// Code whose `inner` calls a handler with the callers of its frame, nearest first.
 struct Lab {
     _engine: Engine,
     module: Module,

@@ -19,18 +19,18 @@ use crate::arch::{Arch, RegSet, SiteContext, conventions};
 use crate::deopt::host::state;
 use crate::deopt::{Error, Result};
 use crate::engine::StackAt;
-use patchpoint_asm::backend::{Backend, BranchKind, Code, Origin, Refusal};
+use patchpoint_asm::backend::{Backend, BranchKind, EncodedCode, EncodingRefusal, Origin};
 use patchpoint_asm::backend_of;
-use patchpoint_asm::op::{Address, Base, Dest, Extension, Op, Value, Width};
+use patchpoint_asm::op::{Address, Base, Dest, Extension, Op, OpValue, Width};
 use patchpoint_asm::sequence::finish;
 
 /// What becomes of an operation.
-type Coded<T = ()> = core::result::Result<T, Refusal>;
+type Coded<T = ()> = core::result::Result<T, EncodingRefusal>;
 
 /// Longer than any address that a context can have.
 const ANY_CONTEXT: u64 = 0x7edc_ba98_7654_3210;
 
-/// A length that the live-register exit stub does not exceed, wherever near the site it stands.
+/// A length that the live-register exit stub does not exceed, wherever near the site it is.
 pub(super) fn max_len(site: &SiteContext<'_>, plan: &Plan, dispatch: u64) -> Result<Len> {
     let code = Writer::write(site, plan, Origin::Near(site.addr), ANY_CONTEXT, dispatch);
     let extra = code.as_ref().map_or(0, |code| code.extra);
@@ -73,7 +73,7 @@ pub(super) fn assemble(
     finished(site, at, code)
 }
 
-fn finished(site: &SiteContext<'_>, at: CodeAddr, code: Coded<Code>) -> Result<Vec<u8>> {
+fn finished(site: &SiteContext<'_>, at: CodeAddr, code: Coded<EncodedCode>) -> Result<Vec<u8>> {
     let end = CodeAddr::new(site.addr.get().wrapping_add(site.shape.reserved().get().into()));
     let out_of_reach = Error::ExitStubOutOfReach {
         exit_stub: at,
@@ -89,7 +89,7 @@ struct Writer {
     backend: &'static dyn Backend,
     machine: Machine,
     stack_pointer: DwarfReg,
-    code: Code,
+    code: EncodedCode,
 }
 
 impl Writer {
@@ -99,7 +99,7 @@ impl Writer {
             backend,
             machine: Machine::of(arch),
             stack_pointer: conventions::of(arch).stack_pointer,
-            code: Code::new(origin),
+            code: EncodedCode::new(origin),
         }
     }
 
@@ -119,7 +119,7 @@ impl Writer {
         origin: Origin,
         context: u64,
         dispatch: u64,
-    ) -> Coded<Code> {
+    ) -> Coded<EncodedCode> {
         let registers = conventions::of(site.arch);
         let mut writer = Self::new(site.arch, origin);
         let machine = writer.machine;
@@ -128,8 +128,8 @@ impl Writer {
         // What is live has been stored.
         let mut free = registers.caller_saved.union(registers.special);
         for (reg, value) in registers.int_args.iter().zip([
-            Value::imm(context),
-            Value::Frame {
+            OpValue::imm(context),
+            OpValue::Frame {
                 reg: registers.stack_pointer,
                 disp: plan.header as i32,
             },
@@ -154,7 +154,7 @@ impl Writer {
         put(&mut self.code.bytes);
     }
 
-    fn mov(&mut self, dst: DwarfReg, src: Value, free: RegSet) -> Coded {
+    fn mov(&mut self, dst: DwarfReg, src: OpValue, free: RegSet) -> Coded {
         let (width, extension) = (Width::B8, Extension::Zero);
         let op = Op::Move {
             dst,
@@ -180,7 +180,7 @@ impl Writer {
             self.raw(|out| machine.store(slot.reg, slot.size, to.disp as u32, out));
             return Ok(());
         }
-        let (src, width) = (Value::Reg(slot.reg), Width::B8);
+        let (src, width) = (OpValue::Reg(slot.reg), Width::B8);
         self.emit(&Op::Store { to, src, width }, RegSet::EMPTY)
     }
 
@@ -191,6 +191,6 @@ impl Writer {
             self.raw(|out| machine.load(slot.reg, slot.size, from.disp as u32, out));
             return Ok(());
         }
-        self.mov(slot.reg, Value::Mem(from), RegSet::EMPTY)
+        self.mov(slot.reg, OpValue::Mem(from), RegSet::EMPTY)
     }
 }

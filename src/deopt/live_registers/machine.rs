@@ -16,12 +16,12 @@ pub(super) struct Machine(Arch);
 
 /// Whether a register is stored or loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Store,
     Load,
 }
 
-impl Way {
+impl Direction {
     /// The one of two words.
     fn pick<T>(self, store: T, load: T) -> T {
         match self {
@@ -138,15 +138,15 @@ impl Machine {
 
     /// Stores the low bytes of a vector register at the stack pointer plus `at`.
     pub(super) fn store(self, reg: DwarfReg, size: u16, at: u32, out: &mut Vec<u8>) {
-        self.vector(Way::Store, reg, size, at, out);
+        self.vector(Direction::Store, reg, size, at, out);
     }
 
     /// Loads them. The rest of the register is lost.
     pub(super) fn load(self, reg: DwarfReg, size: u16, at: u32, out: &mut Vec<u8>) {
-        self.vector(Way::Load, reg, size, at, out);
+        self.vector(Direction::Load, reg, size, at, out);
     }
 
-    fn vector(self, way: Way, reg: DwarfReg, size: u16, at: u32, out: &mut Vec<u8>) {
+    fn vector(self, way: Direction, reg: DwarfReg, size: u16, at: u32, out: &mut Vec<u8>) {
         let reg = u32::from(reg.get());
         match self.0 {
             Arch::X86_64 => x86_64(way, reg, size, at, out),
@@ -191,7 +191,7 @@ impl Machine {
 }
 
 /// movups, vmovups with 32 bytes, vmovups with 64 bytes.
-fn x86_64(way: Way, reg: u32, size: u16, at: u32, out: &mut Vec<u8>) {
+fn x86_64(way: Direction, reg: u32, size: u16, at: u32, out: &mut Vec<u8>) {
     let n = match reg {
         67.. => reg.wrapping_sub(51),
         _ => reg.wrapping_sub(17),
@@ -211,7 +211,7 @@ fn x86_64(way: Way, reg: u32, size: u16, at: u32, out: &mut Vec<u8>) {
 }
 
 /// std, ld; vst, vl.
-fn systemz(way: Way, reg: u32, size: u16, at: u32, out: &mut Vec<u8>) {
+fn systemz(way: Direction, reg: u32, size: u16, at: u32, out: &mut Vec<u8>) {
     // Numbered in pairs: 0, 2, 4, 6, 1, 3, 5, 7, 8, 10 and so on.
     let pair = reg.wrapping_sub(16);
     let n = (pair >> 3 << 3 | (pair & 3) << 1 | pair >> 2 & 1) as u8;

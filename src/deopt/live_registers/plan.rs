@@ -8,7 +8,7 @@ use crate::addr::DwarfReg;
 use crate::arch::conventions::{self, Registers};
 use crate::arch::registers::canonical;
 use crate::arch::{Convention, RegSet, SiteContext, SiteKind};
-use crate::stackmap::Place;
+use crate::stackmap::LocationKind;
 
 /// One saved register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,17 +33,17 @@ pub(in crate::deopt) struct Plan {
 }
 
 /// What is needed of one register.
-struct Need {
+struct RegisterNeed {
     reg: DwarfReg,
     size: u16,
     back: bool,
 }
 
-struct Needs<'a> {
+struct RegisterNeeds<'a> {
     machine: Machine,
     registers: &'static Registers,
     site: &'a SiteContext<'a>,
-    needs: Vec<Need>,
+    needs: Vec<RegisterNeed>,
 }
 
 impl Plan {
@@ -56,7 +56,7 @@ impl Plan {
         if site.shape.kind() != SiteKind::Patchpoint || unlisted {
             return None;
         }
-        let mut needs = Needs {
+        let mut needs = RegisterNeeds {
             machine: Machine::of(site.arch),
             registers: conventions::of(site.arch),
             site,
@@ -71,17 +71,19 @@ impl Plan {
     }
 }
 
-impl Needs<'_> {
+impl RegisterNeeds<'_> {
     /// The values of the record, and what their addresses are based on.
     fn recorded(&mut self) -> Option<()> {
         for location in self.site.record?.locations() {
-            match location.place {
-                Place::Register { reg, bit_offset } => {
+            match location.kind {
+                LocationKind::Register { reg, bit_offset } => {
                     let before = u16::try_from(bit_offset / 8).ok()?;
                     self.need(reg, before.checked_add(location.size)?, true)?;
                 }
-                Place::Direct { reg, .. } | Place::Indirect { reg, .. } => self.need(reg, 8, true)?,
-                Place::Constant { .. } | Place::ConstantIndex { .. } => {}
+                LocationKind::Direct { reg, .. } | LocationKind::Indirect { reg, .. } => {
+                    self.need(reg, 8, true)?
+                }
+                LocationKind::Constant { .. } | LocationKind::ConstantIndex { .. } => {}
             }
         }
         Some(())
@@ -148,7 +150,7 @@ impl Needs<'_> {
                 need.size = need.size.max(size);
                 need.back |= back;
             }
-            None => self.needs.push(Need { reg, size, back }),
+            None => self.needs.push(RegisterNeed { reg, size, back }),
         }
         Some(())
     }

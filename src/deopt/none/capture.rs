@@ -11,5 +11,5 @@ pub(in crate::deopt) fn address() -> u64 {
 /// # Safety
 /// Nothing can call it.
 pub(in crate::deopt) unsafe fn enter_lower(_: *mut c_void, _: u64, _: Lay) -> ! {
-    unreachable!("no exit stub leads here")
+    unreachable!("no exit stub comes here")
 }

@@ -34,7 +34,7 @@ impl Captured<'_> {
     /// # Safety
     /// There is nothing that may call it.
     pub(in crate::deopt) unsafe fn new(_: *mut RawState, _: *mut u8) -> Self {
-        unreachable!("no exit stub leads here")
+        unreachable!("no exit stub comes here")
     }
     pub(in crate::deopt) fn base(&self, _: DwarfReg) -> Option<u64> {
         match self.never {}

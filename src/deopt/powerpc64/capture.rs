@@ -41,7 +41,7 @@ use crate::deopt::lay::Lay;
 const LEN: usize = 512;
 
 /// Words of code, and how many there are.
-struct Code {
+struct CodeWords {
     words: [u32; LEN],
     len: usize,
 }
@@ -76,7 +76,7 @@ const LVX: u32 = 0x7c00_18ce;
 const STXVD2X: u32 = 0x7c00_1f98;
 const LXVD2X: u32 = 0x7c00_1e98;
 
-impl Code {
+impl CodeWords {
     const fn put(&mut self, word: u32) {
         self.words[self.len] = word;
         self.len += 1;
@@ -320,8 +320,8 @@ struct Routine {
 
 /// The routine.
 #[unsafe(link_section = ".text.patchpoint_capture")]
-static ROUTINE: [u32; LEN] = Code::routine().words;
-const LOWER: usize = Code::routine().lower;
+static ROUTINE: [u32; LEN] = CodeWords::routine().words;
+const LOWER: usize = CodeWords::routine().lower;
 
 /// How the routine's frame is found while the dispatcher runs. The frame address is the stack
 /// pointer, which stays where the exit stub had it.
@@ -342,7 +342,7 @@ pub(in crate::deopt) struct Unwinding {
 /// See [`Unwinding`].
 #[cfg(feature = "backtrace")]
 pub(in crate::deopt) fn unwinding() -> Option<Unwinding> {
-    const ROUTINE: Routine = Code::routine();
+    const ROUTINE: Routine = CodeWords::routine();
     let slot = |n: u16| (n, i32::from(GENERAL + 8 * n));
     Some(Unwinding {
         range: CodeRange::new(CodeAddr::new(address()), 4 * ROUTINE.behind as u64)?,
@@ -358,9 +358,9 @@ pub(in crate::deopt) const TOC_FRAME: u32 = 128;
 pub(in crate::deopt) const TOC_SLOT: u32 = 112;
 
 /// Where such a frame goes on, by index.
-const TOC_KEEPER: usize = Code::routine().keeper;
+const TOC_KEEPER: usize = CodeWords::routine().keeper;
 
-/// The address at which such a frame goes on: it gives the caller's TOC pointer back, as the
+/// The address at which such a frame goes on: it restores the caller's TOC pointer, as the
 /// linker's instruction behind a call does (64-Bit ELF V2 ABI 1.5, 2.3.6.3).
 pub(in crate::deopt) fn toc_keeper() -> u64 {
     address() + 4 * TOC_KEEPER as u64
@@ -378,7 +378,7 @@ pub(in crate::deopt) fn address() -> u64 {
 pub(in crate::deopt) unsafe fn enter_lower(laying: *mut c_void, stack: u64, lay: Lay) -> ! {
     type Entry = unsafe extern "C" fn(*mut c_void, u64, Lay, u64) -> !;
     let entry = address() + 4 * LOWER as u64;
-    // What a function pointer leads to with ELFv1: address, TOC pointer, environment. The compiler
+    // What a function pointer points to with ELFv1: address, TOC pointer, environment. The compiler
     // does not know that a call reads them, and would leave them away.
     let descriptor = [entry, 0, 0];
     let pointer = match HOST_HAS_DESCRIPTORS {

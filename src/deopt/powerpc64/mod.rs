@@ -21,7 +21,7 @@ use patchpoint_asm::powerpc64::PowerPc64;
 #[cfg(target_arch = "powerpc64")]
 use capture::dispatcher;
 
-/// Elsewhere no context is made, so no exit stub asks for it.
+/// On the others no context is made, so no exit stub asks for it.
 #[cfg(not(target_arch = "powerpc64"))]
 fn dispatcher() -> u64 {
     0

@@ -89,7 +89,7 @@ pub(in crate::deopt) struct Captured<'f> {
 }
 
 /// Where a register is.
-enum Place {
+enum RegisterPlace {
     /// A word of the state.
     Word(fn(&mut RawState) -> &mut u64),
     General(usize),
@@ -101,7 +101,7 @@ enum Place {
     Field(u16),
 }
 
-impl Place {
+impl RegisterPlace {
     /// Makes bytes of the save area those of a value, or back.
     fn in_order(&self, bytes: &mut [u8]) {
         in_order(bytes);
@@ -117,20 +117,20 @@ const NUMBERED: &str = "there are as many general registers as have numbers";
 const SAVED_WHOLE: &str = "the routine saves every register that has a place";
 const FITS: &str = "the longest register has room";
 
-fn place(reg: DwarfReg, features: u64) -> Option<Place> {
+fn place(reg: DwarfReg, features: u64) -> Option<RegisterPlace> {
     let has = |feature: u16| features & u64::from(feature) != 0;
     Some(match reg.get() {
-        n @ 0..=31 => Place::General(usize::from(n)),
-        n @ 1200..=1231 => Place::General(usize::from(n - 1200)),
-        n @ 32..=63 => Place::Scalar(usize::from(n - 32) * 16, if has(HAS_SCALARS) { 16 } else { 8 }),
-        65 => Place::Word(|raw| &mut raw.lr),
-        66 => Place::Word(|raw| &mut raw.ctr),
-        n @ 68..=75 => Place::Field(n - 68),
-        76 => Place::Word(|raw| &mut raw.xer),
+        n @ 0..=31 => RegisterPlace::General(usize::from(n)),
+        n @ 1200..=1231 => RegisterPlace::General(usize::from(n - 1200)),
+        n @ 32..=63 => RegisterPlace::Scalar(usize::from(n - 32) * 16, if has(HAS_SCALARS) { 16 } else { 8 }),
+        65 => RegisterPlace::Word(|raw| &mut raw.lr),
+        66 => RegisterPlace::Word(|raw| &mut raw.ctr),
+        n @ 68..=75 => RegisterPlace::Field(n - 68),
+        76 => RegisterPlace::Word(|raw| &mut raw.xer),
         n @ 77..=108 if has(HAS_VECTORS) => {
-            Place::Saved(usize::from(VECTORS - SCALARS) + usize::from(n - 77) * 16, 16)
+            RegisterPlace::Saved(usize::from(VECTORS - SCALARS) + usize::from(n - 77) * 16, 16)
         }
-        109 if has(HAS_VECTORS) => Place::Word(|raw| &mut raw.vrsave),
+        109 if has(HAS_VECTORS) => RegisterPlace::Word(|raw| &mut raw.vrsave),
         _ => return None,
     })
 }
@@ -158,7 +158,7 @@ impl<'f> Captured<'f> {
         let (bytes, width) = self.read(reg);
         let word = match place(reg, self.raw.features)? {
             // A floating-point register is the high half.
-            Place::Scalar(..) => bytes.get(..width)?.last_chunk(),
+            RegisterPlace::Scalar(..) => bytes.get(..width)?.last_chunk(),
             _ if width == 8 => bytes.first_chunk(),
             _ => None,
         };
@@ -180,20 +180,20 @@ impl<'f> Captured<'f> {
         let mut bytes = [0; MAX];
         let word = match place(reg, self.raw.features) {
             None => return (bytes, 0),
-            Some(ref place @ (Place::Saved(offset, size) | Place::Scalar(offset, size))) => {
+            Some(ref place @ (RegisterPlace::Saved(offset, size) | RegisterPlace::Scalar(offset, size))) => {
                 let from = self.save.get(offset..offset + size).expect(SAVED_WHOLE);
                 let to = bytes.get_mut(..size).expect(FITS);
                 to.copy_from_slice(from);
                 place.in_order(to);
                 return (bytes, size);
             }
-            Some(Place::General(n)) => *self.raw.gprs.get(n).expect(NUMBERED),
-            Some(Place::Field(n)) => {
+            Some(RegisterPlace::General(n)) => *self.raw.gprs.get(n).expect(NUMBERED),
+            Some(RegisterPlace::Field(n)) => {
                 let field = self.raw.cr >> (28 - 4 * n) & 15;
                 bytes[0] = field as u8;
                 return (bytes, 4);
             }
-            Some(Place::Word(_)) => match reg.get() {
+            Some(RegisterPlace::Word(_)) => match reg.get() {
                 65 => self.raw.lr,
                 66 => self.raw.ctr,
                 76 => self.raw.xer,
@@ -209,7 +209,7 @@ impl<'f> Captured<'f> {
     pub(in crate::deopt) fn write(&mut self, reg: DwarfReg, bytes: &[u8]) {
         let (mut whole, width) = self.read(reg);
         let first = match place(reg, self.raw.features) {
-            Some(Place::Scalar(..)) if bytes.len() <= 8 => width.saturating_sub(8),
+            Some(RegisterPlace::Scalar(..)) if bytes.len() <= 8 => width.saturating_sub(8),
             _ => 0,
         };
         for (to, from) in whole.iter_mut().skip(first).zip(bytes) {
@@ -218,20 +218,20 @@ impl<'f> Captured<'f> {
         let low = u64::from_le_bytes(*whole.first_chunk().expect(FITS));
         match place(reg, self.raw.features) {
             None => {}
-            Some(ref place @ (Place::Saved(offset, size) | Place::Scalar(offset, size))) => {
+            Some(ref place @ (RegisterPlace::Saved(offset, size) | RegisterPlace::Scalar(offset, size))) => {
                 let to = self.save.get_mut(offset..offset + size).expect(SAVED_WHOLE);
                 let from = whole.get_mut(..width).expect(FITS);
                 place.in_order(from);
                 to.copy_from_slice(from);
             }
-            Some(Place::General(n)) => {
+            Some(RegisterPlace::General(n)) => {
                 *self.raw.gprs.get_mut(n).expect(NUMBERED) = low;
             }
-            Some(Place::Field(n)) => {
+            Some(RegisterPlace::Field(n)) => {
                 let shift = 28 - 4 * n;
                 self.raw.cr = self.raw.cr & !(15 << shift) | (low & 15) << shift;
             }
-            Some(Place::Word(word)) => *word(self.raw) = low,
+            Some(RegisterPlace::Word(word)) => *word(self.raw) = low,
         }
     }
 

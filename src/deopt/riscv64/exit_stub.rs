@@ -100,7 +100,7 @@ pub(in crate::deopt) fn assemble(
     Ok(out)
 }
 
-/// Where the data stands in an exit stub whose code ends at `end`: aligned, and with both words in
+/// Where the data is in an exit stub whose code ends at `end`: aligned, and with both words in
 /// reach of one `auipc`.
 fn data_at(at: CodeAddr, end: usize) -> usize {
     let data = end + (at.get().wrapping_add(end as u64).wrapping_neg() & 7) as usize;

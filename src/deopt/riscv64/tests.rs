@@ -24,7 +24,7 @@ struct Image {
 }
 
 const SIZE: usize = 64 * 1024;
-/// Where the exit stub stands in the memory of a test.
+/// Where the exit stub is in the memory of a test.
 const EXIT_STUB: u64 = 4096;
 const KEPT: [usize; 4] = [0, 2, 3, 4];
 
@@ -276,7 +276,7 @@ fn resuming_changes_nothing() {
 }
 
 #[test]
-fn continuing_elsewhere_changes_only_t1() {
+fn continuing_at_another_address_changes_only_t1() {
     // SAFETY: the code that goes on is this test's, and made to look at just that.
     let probe = Probe::through(false, |frame, collect| {
         unsafe { frame.continue_at(collect) }.unwrap()

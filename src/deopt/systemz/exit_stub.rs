@@ -71,7 +71,7 @@ pub(in crate::deopt) fn assemble(
     resume: Resume<'_>,
 ) -> Result<Vec<u8>> {
     if at.get() % 2 != 0 {
-        let reason = format!("no instruction can stand at {at}");
+        let reason = format!("no instruction can be at {at}");
         return Err(patchpoint_asm::Error::Relocation { addr: at, at, reason }.into());
     }
     let resume_at = CodeAddr::new(at.get().wrapping_add(HEAD));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_stub_executes_what_stood_at_its_site() {
+    fn an_exit_stub_executes_what_its_site_held() {
         // brc 8, .+16
         let original = Resume::Original {
             addr: CodeAddr::new(0x10_0000_1000),

@@ -196,7 +196,7 @@ impl<'f> Captured<'f> {
 
     /// Overwrites the first bytes of a register, least significant first. The caller has checked
     /// that it has as many. What fits a floating-point register goes there: up to 4 bytes into its
-    /// left half, as short numbers stand.
+    /// left half, as short numbers are.
     pub(in crate::deopt) fn write(&mut self, reg: DwarfReg, bytes: &[u8]) {
         if let Some(word) = self.raw.gprs.get_mut(usize::from(reg.get())) {
             let mut whole = word.to_le_bytes();

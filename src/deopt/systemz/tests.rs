@@ -408,7 +408,7 @@ fn locations_are_read_and_written_in_the_order_of_this_machine() {
 }
 
 #[test]
-fn a_frame_continues_elsewhere_with_its_registers() {
+fn a_frame_continues_at_another_address_with_its_registers() {
     let machine = Machine::new();
     let back = machine.at(offset(patchpoint_test_back));
     let site = machine.site(move |frame| {
@@ -419,8 +419,8 @@ fn a_frame_continues_elsewhere_with_its_registers() {
     });
     let mut expected = registers();
     // Where it would resume there is nothing.
-    let nowhere = Resume::At(machine.at(8192));
-    let (result, after) = machine.run_resuming(site, nowhere, &expected);
+    let far_away = Resume::At(machine.at(8192));
+    let (result, after) = machine.run_resuming(site, far_away, &expected);
     expected.gprs[4] = 44;
     // It holds the address.
     expected.gprs[1] = back.get();
@@ -487,7 +487,7 @@ fn unwind(machine: &Machine) -> UnwindInfo {
 #[test]
 fn a_frame_is_left_with_a_value_and_its_callers_registers() {
     let machine = Machine::new();
-    let nowhere = Resume::At(machine.at(8192));
+    let far_away = Resume::At(machine.at(8192));
     for value in [
         ReturnValue::Int(0x1234_5678_9abc),
         ReturnValue::F64(1.5),
@@ -495,7 +495,7 @@ fn a_frame_is_left_with_a_value_and_its_callers_registers() {
     ] {
         let mut site = machine.site(move |frame| frame.return_to_caller(value).unwrap());
         site.unwind = Some(unwind(&machine));
-        let (result, after) = machine.run_resuming(site, nowhere, &registers());
+        let (result, after) = machine.run_resuming(site, far_away, &registers());
         // The routine's caller would not have survived wrong registers; its own end was never
         // reached.
         assert_eq!(after.vectors, [[0; 2]; 32]);

@@ -82,7 +82,7 @@ pub(super) const RSI: usize = 4;
 pub(super) const RDI: usize = 5;
 pub(super) const RSP: usize = 7;
 
-/// Code that is to stand at an address.
+/// Code for an address.
 pub(super) struct Asm {
     pub(super) at: CodeAddr,
     pub(super) bytes: Vec<u8>,

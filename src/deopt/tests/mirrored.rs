@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use super::site::TestSite;
 use crate::addr::{CodeAddr, CodeRange, DwarfReg};
-use crate::deopt::mirrored::{Contexts, Kept};
+use crate::deopt::mirrored::{Contexts, KnownContext};
 use crate::deopt::state::{RawState, saved_len};
 use crate::deopt::{Answer, Error, ExitStubContext, Frame, Result, ReturnValue, Role, Value};
 use crate::engine::SavedFrame;
@@ -36,7 +36,7 @@ impl Stack {
         CodeRange::new(CodeAddr::new(self.at(0)), WORDS as u64 * 8).unwrap()
     }
 
-    fn saved(&self, kept: &Kept) -> SavedFrame {
+    fn saved(&self, kept: &KnownContext) -> SavedFrame {
         self.said([kept.address(), self.at(RAW), self.at(SAVE)])
     }
 
@@ -48,7 +48,7 @@ impl Stack {
 
 fn contexts(
     handler: impl for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
-) -> (Contexts, Kept) {
+) -> (Contexts, KnownContext) {
     let mut site = TestSite::new(CodeAddr::new(0x1000), handler);
     let word = indirect(RBX as u16, 0, 8);
     let (record, constants) = map().function(0x1000, 24, [record(7).locations([word])]).leak();
@@ -125,7 +125,7 @@ fn what_was_saved_outside_of_the_stack_is_refused() {
 
 /// Whatever a register says, memory of this process is neither read nor written for the frame.
 #[test]
-fn registers_lead_to_the_stack_only() {
+fn registers_point_to_the_stack_only() {
     let results = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&results);
     let (contexts, kept) = contexts(move |frame| {

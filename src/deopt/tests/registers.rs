@@ -9,7 +9,7 @@ use super::site::TestSite;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::deopt::{Answer, Frame, Resume, Value};
 
-/// Where code stands that ends the process.
+/// Where the code is that ends the process.
 const TRAP: CodeAddr = CodeAddr::new(0x10);
 
 /// A probe through an exit stub whose handler trashes what it can, then calls `handler` with the
@@ -89,7 +89,7 @@ fn resuming_changes_nothing() {
 }
 
 #[test]
-fn continuing_elsewhere_changes_nothing() {
+fn continuing_at_another_address_changes_nothing() {
     let probe = probe_through(false, |frame, collect| {
         // SAFETY: the code of the test can go on with it.
         unsafe { frame.continue_at(collect) }.unwrap()

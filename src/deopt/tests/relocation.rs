@@ -67,7 +67,7 @@ fn a_rip_relative_load_reads_the_same_word() {
 }
 
 #[test]
-fn instructions_that_are_the_same_everywhere_stand_as_they_are() {
+fn instructions_that_are_the_same_everywhere_stay_as_they_are() {
     assert_sets_rax(probe_with(|asm, _| {
         // Two nops that are no encoder's.
         asm.raw(&[0x66, 0x66, 0x90, 0x0f, 0x1f, 0x80, 0, 0, 0, 0])
@@ -134,7 +134,7 @@ fn refusal(exit_stub: u64, addr: u64, bytes: &[u8]) -> alloc::string::String {
 }
 
 #[test]
-fn what_means_something_else_elsewhere_is_refused() {
+fn what_means_something_else_at_another_address_is_refused() {
     let (exit_stub, addr) = (0x20_0000, 0x10_0000);
     // Cut off; no instruction; a branch into the middle; a load from its own bytes; a load out of
     // reach.
@@ -164,7 +164,7 @@ fn no_exit_stub_is_longer_than_announced() {
     ];
     for at in [0x20_0000, 0x20_0003, 0x7000_0000_0005] {
         for form in forms {
-            // No more, or the short ones would lead among themselves.
+            // No more, or the short ones would branch among themselves.
             for count in 1..8 {
                 encoded(at, 0x10_0000, &form.repeat(count)).unwrap();
             }

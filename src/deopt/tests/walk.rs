@@ -13,11 +13,11 @@ use crate::engine::Engine;
 use crate::publish::{NeverStopped, SingleThreaded};
 use crate::sequence::{Sequence, Target};
 use crate::site::Module;
-use crate::stackmap::{Location, Place};
+use crate::stackmap::{Location, LocationKind};
 
 /// What a handler saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct SeenFrames {
     functions: Vec<String>,
     /// The live values of `outer`: three times the argument, the address of a slot, a constant.
     triple: u64,
@@ -32,14 +32,14 @@ struct Seen {
 struct Lab {
     _engine: Engine,
     module: Module,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<SeenFrames>>,
 }
 
 /// Where the reference of `collects` points when a handler has moved it.
 static MOVED: u64 = 1_000_000;
 
-fn look(walker: &Walker, frame: &Frame<'_>) -> Seen {
-    let mut seen = Seen::default();
+fn look(walker: &Walker, frame: &Frame<'_>) -> SeenFrames {
+    let mut seen = SeenFrames::default();
     let mut callers = walker.callers(frame);
     for caller in callers.by_ref() {
         let caller = caller.unwrap();
@@ -62,23 +62,23 @@ fn look(walker: &Walker, frame: &Frame<'_>) -> Seen {
             let moved = Value::from(&raw const MOVED as u64);
             caller.write(reference.base, moved).unwrap();
             // Anything could be at a place of which the record does not speak.
-            for elsewhere in [
-                Place::Indirect {
+            for unreadable in [
+                LocationKind::Indirect {
                     reg: state::STACK_POINTER,
                     offset: -(1 << 30),
                 },
-                Place::Register {
+                LocationKind::Register {
                     reg: state::STACK_POINTER,
                     bit_offset: 0,
                 },
             ] {
-                let elsewhere = Location {
-                    place: elsewhere,
+                let unreadable = Location {
+                    kind: unreadable,
                     size: 8,
                 };
-                assert!(matches!(caller.read(elsewhere), Err(Error::CallerValue { .. })));
+                assert!(matches!(caller.read(unreadable), Err(Error::CallerValue { .. })));
                 assert!(matches!(
-                    caller.write(elsewhere, moved),
+                    caller.write(unreadable, moved),
                     Err(Error::CallerValue { .. })
                 ));
             }
@@ -102,7 +102,7 @@ fn walker_engine_has_no(outside: &CodeAddr, frame: &Frame<'_>) -> bool {
 
 impl Lab {
     fn new(live: bool) -> Self {
-        let seen: Arc<Mutex<Seen>> = Arc::default();
+        let seen: Arc<Mutex<SeenFrames>> = Arc::default();
         let walker: Arc<OnceLock<Walker>> = Arc::default();
         let (sees, walks) = (Arc::clone(&seen), Arc::clone(&walker));
         let exit_stubs = ExitStubs::new().on_miss(move |frame| {
@@ -164,7 +164,7 @@ fn callers_values_and_references_are_found_and_written() {
         let seen = lab.seen.lock().clone();
         assert_eq!(
             seen,
-            Seen {
+            SeenFrames {
                 functions: vec!["outer".into(), "collects".into()],
                 triple: 30,
                 in_slot: 30,

@@ -227,7 +227,7 @@ impl<'f> Captured<'f> {
         }
         let mut len = 0;
         for (component, offset, size) in self.layout.parts(reg).into_iter().flatten() {
-            // A component in its initial state is all zero, whatever stands in its bytes.
+            // A component in its initial state is all zero, whatever its bytes hold.
             if self.in_use(component) {
                 let from = self.save.get(offset..offset + size).expect(SAVED_WHOLE);
                 let to = bytes.get_mut(len..len + size).expect(FITS);

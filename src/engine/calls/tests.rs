@@ -31,7 +31,7 @@ fn plus(addr: CodeAddr, distance: i64) -> CodeAddr {
 }
 
 #[test]
-fn a_call_leads_where_it_is_to_by_an_exchange_that_is_allowed() {
+fn a_call_is_retargeted_by_an_exchange_that_is_allowed() {
     for (arch, call, offset, _) in CALLS {
         let site = site(arch, call, offset);
         let original = site.read().unwrap();
@@ -98,10 +98,10 @@ fn a_gate_is_a_jump_that_is_exchanged() {
             memory: Arc::clone(site.memory().unwrap()),
         };
         let branch = Branch::Gate(&gate);
-        let lead = |to| branch.to(&site, call, to).unwrap();
+        let retarget = |to| branch.to(&site, call, to).unwrap();
         let (one, other) = (
-            lead(plus(range.start(), 0x100)).unwrap(),
-            lead(plus(range.start(), -0x100)).unwrap(),
+            retarget(plus(range.start(), 0x100)).unwrap(),
+            retarget(plus(range.start(), -0x100)).unwrap(),
         );
         assert_eq!((one.len(), other.len()), (16, 16));
         verify::check_exchange(&branch.context(&site), &one, &other).unwrap();
@@ -116,7 +116,7 @@ fn a_gate_is_a_jump_that_is_exchanged() {
             .find(|line| line.addr == gate.patchable_jump.addr)
             .unwrap();
         assert!(jump.text.contains("10008100"), "{arch}: {}", jump.text);
-        assert_eq!(lead(plus(range.start(), reach as i64 + 16)), None);
+        assert_eq!(retarget(plus(range.start(), reach as i64 + 16)), None);
         // Everything that the engine exchanges is in the patchable jump.
         let differing = one.iter().zip(&other).position(|(a, b)| a != b).unwrap() as u32;
         assert!((gate.patchable_jump.offset.get()..gate.patchable_jump.end().get()).contains(&differing));
@@ -136,7 +136,7 @@ fn a_far_function_is_reached_by_a_stub() {
     }
 }
 
-/// The unwind information of what stands between a call and its callee: the return address is where
+/// The unwind information of what is between a call and its callee: the return address is where
 /// a call puts it.
 #[cfg(all(feature = "backtrace", target_os = "linux", target_arch = "x86_64"))]
 #[test]

@@ -1,7 +1,7 @@
 //! The life of stubs under a model checker of threads: every interleaving, and every stale read
 //! that the memory model allows.
 //!
-//! The model: two stubs, a patchable jump that says which one it leads to, and readers that follow
+//! The model: two stubs, a patchable jump that says which one it goes to, and readers that follow
 //! what their cores have fetched of it. Being in a stub is a read of its cell, freeing it a write:
 //! the checker reports when they are not ordered.
 //!
@@ -15,7 +15,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use super::{Retirable, RetireList, Until};
-use crate::publish::{Epochs, Participant, Rest};
+use crate::publish::{Epochs, Participant, QuiescentState};
 
 impl Retirable for usize {}
 
@@ -43,7 +43,7 @@ impl Model {
         })
     }
 
-    /// Executes the site once on a core: the patchable jump, then the stub that it leads to.
+    /// Executes the site once on a core: the patchable jump, then the stub that it goes to.
     fn execute(&self, core: usize) {
         let stub = self.code.fetched[core].load(Ordering::Acquire);
         self.code.stubs[stub].with(|_| ());
@@ -60,7 +60,7 @@ impl Model {
     /// every thread has left.
     fn replace(&self, retire_list: &mut RetireList<usize>) {
         let old = self.code.patchable_jump.swap(1, Ordering::AcqRel);
-        retire_list.retire(Until::Reported(Rest::Checkpoint), old);
+        retire_list.retire(Until::Reported(QuiescentState::Checkpoint), old);
         (0..2).for_each(|core| self.serialize(core));
         retire_list.stamp(self.epochs.advance());
         self.free(retire_list);
@@ -108,7 +108,7 @@ fn loom_a_stub_is_not_freed_under_a_reader() {
     explore(
         |model, participant, core| {
             model.execute(core);
-            participant.report(Rest::Checkpoint);
+            participant.report(QuiescentState::Checkpoint);
             model.execute(core);
         },
         1,
@@ -120,7 +120,7 @@ fn loom_two_readers() {
     explore(
         |model, participant, core| {
             model.execute(core);
-            participant.report(Rest::Quiescent);
+            participant.report(QuiescentState::Quiescent);
         },
         2,
     );
@@ -130,8 +130,8 @@ fn loom_two_readers() {
 fn loom_offline_and_online() {
     explore(
         |model, participant, core| {
-            participant.offline(Rest::Quiescent);
-            participant.online(Rest::Quiescent);
+            participant.offline(QuiescentState::Quiescent);
+            participant.online(QuiescentState::Quiescent);
             model.serialize(core);
             model.execute(core);
         },
@@ -149,11 +149,11 @@ fn loom_finds_a_free_without_a_drain() {
         let thread = thread::spawn(move || {
             let participant = reader.epochs.attach();
             reader.execute(0);
-            participant.report(Rest::Checkpoint);
+            participant.report(QuiescentState::Checkpoint);
         });
         let mut retire_list = RetireList::default();
         let old = model.code.patchable_jump.swap(1, Ordering::AcqRel);
-        retire_list.retire(Until::Reported(Rest::Checkpoint), old);
+        retire_list.retire(Until::Reported(QuiescentState::Checkpoint), old);
         for stub in retire_list.take_where(|_| true) {
             model.code.stubs[stub].with_mut(|_| ());
         }
@@ -170,13 +170,13 @@ fn loom_finds_an_epoch_that_begins_too_early() {
         let reader = Arc::clone(&model);
         let thread = thread::spawn(move || {
             let participant = reader.epochs.attach();
-            participant.report(Rest::Checkpoint);
+            participant.report(QuiescentState::Checkpoint);
             reader.execute(0);
         });
         let mut retire_list = RetireList::default();
         let epoch = model.epochs.advance();
         let old = model.code.patchable_jump.swap(1, Ordering::AcqRel);
-        retire_list.retire(Until::Reported(Rest::Checkpoint), old);
+        retire_list.retire(Until::Reported(QuiescentState::Checkpoint), old);
         retire_list.stamp(epoch);
         model.free(&mut retire_list);
         thread.join().unwrap();
@@ -194,12 +194,12 @@ fn loom_finds_a_missing_barrier() {
         let thread = thread::spawn(move || {
             let participant = reader.epochs.attach();
             reader.serialize(0);
-            participant.report(Rest::Checkpoint);
+            participant.report(QuiescentState::Checkpoint);
             reader.execute(0);
         });
         let mut retire_list = RetireList::default();
         let old = model.code.patchable_jump.swap(1, Ordering::AcqRel);
-        retire_list.retire(Until::Reported(Rest::Checkpoint), old);
+        retire_list.retire(Until::Reported(QuiescentState::Checkpoint), old);
         retire_list.stamp(model.epochs.advance());
         model.free(&mut retire_list);
         thread.join().unwrap();

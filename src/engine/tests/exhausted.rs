@@ -5,7 +5,7 @@ use crate::memory::testing::process::{deny, in_child};
 
 const SITES: usize = 5;
 
-/// Five sites whose sequence stands in place, in an engine with little memory for stubs.
+/// Five sites whose sequence is installed in place, in an engine with little memory for stubs.
 fn patched() -> (Engine, Text, Vec<Site>) {
     // SAFETY: the child has one thread.
     let world = unsafe { SingleThreaded::promise() };

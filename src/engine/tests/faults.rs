@@ -94,7 +94,7 @@ fn one_failure_at_any_step_leaves_every_site_old_and_no_stub() {
                             })
                             | Error::Memory(crate::memory::Error::ProtectionLost { .. }),
                         ) => {}
-                        // What stands in a site could not be read once it was old again.
+                        // What a site holds could not be read once it was old again.
                         Err(Error::RollBackFailed { .. }) => panic!("one failure cannot lose a site"),
                         other => panic!("{which:?} {after}: {other:?}"),
                     }
@@ -124,7 +124,7 @@ fn a_world_that_refuses_leaves_every_site_old_and_no_stub() {
 }
 
 #[test]
-fn a_change_refused_while_it_is_prepared_gives_back_the_stubs_of_the_others() {
+fn a_change_refused_while_it_is_prepared_frees_the_stubs_of_the_others() {
     let batch = Batch::new(2, 5, plus_in_stub(7));
     let stats = batch.lab.engine.stub_stats();
     let (last, others) = batch.sites.split_last().unwrap();
@@ -206,7 +206,7 @@ fn reported_exactly(batch: &Batch, lost: &[(crate::error::SiteName, Fate)], fate
             Fate::OldNotExecutable => assert!(is_old),
             Fate::New => {
                 assert!(!is_old);
-                // The new bytes are whole, and what they lead to still stands.
+                // The new bytes are whole, and what they branch to is still there.
                 assert_eq!(call(site, 10), 17);
             }
             Fate::Unknown => assert!(!is_old),

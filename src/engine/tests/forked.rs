@@ -121,7 +121,7 @@ fn a_child_is_refused_at_once_where_its_parent_held_the_lock() {
             })
         };
         let forked = |done: Result<()>| done == Err(Error::Memory(crate::memory::Error::EngineForked));
-        // SAFETY: nothing is given back.
+        // SAFETY: nothing is freed.
         let grace_period = || unsafe { GracePeriod::promise() };
         let changes: [(&str, &dyn Fn() -> bool); 15] = [
             ("patch", &|| forked(engine.patch(1, &plus(6)).map(drop))),
@@ -234,7 +234,7 @@ fn children_are_made_between_transactions() {
                 while !stop.load(Ordering::Relaxed) {
                     by += 1;
                     both(by).unwrap();
-                    // SAFETY: the commit has found that no thread is in a stub, and nothing leads there.
+                    // SAFETY: the commit has found that no thread is in a stub, and nothing branches there.
                     engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
                 }
             });

@@ -14,7 +14,7 @@ fn addrs(engine: &Engine, id: u64) -> Vec<CodeAddr> {
 }
 
 #[test]
-fn an_id_leads_to_all_its_sites_in_order_as_long_as_they_are_registered() {
+fn an_id_finds_all_its_sites_in_order_as_long_as_they_are_registered() {
     let lab = Lab::new();
     let texts = [(); 3].map(|()| Text::new(&functions()));
     let modules = texts.each_ref().map(|text| lab.register(text, &functions()));
@@ -34,7 +34,7 @@ fn an_id_leads_to_all_its_sites_in_order_as_long_as_they_are_registered() {
     unregister(first);
     unregister(third);
     assert!(addrs(&lab.engine, 7).is_empty() && addrs(&lab.engine, 8).is_empty());
-    // The list that was given up serves the next.
+    // The list that was freed serves the next.
     let text = Text::new(&functions());
     let _module = lab.register(&text, &functions());
     assert_eq!(addrs(&lab.engine, 7), both(&text));

@@ -120,7 +120,7 @@ fn a_small_object_that_wants_a_gigabyte_is_refused() {
             said.contains(&format!("at least {size} bytes, more than the limit of {limit}")),
             "{said}"
         );
-        assert!(said.contains("raise it (Builder::image_limit"), "{said}");
+        assert!(said.contains("raise it (EngineBuilder::image_limit"), "{said}");
     }
 }
 

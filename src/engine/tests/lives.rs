@@ -247,7 +247,7 @@ fn the_memory_of_an_unregistered_module_is_let_go() {
 }
 
 #[test]
-fn an_unregistered_module_is_found_no_more_and_its_stubs_are_given_back() {
+fn an_unregistered_module_is_found_no_more_and_its_stubs_are_freed() {
     let functions = [identity(1), identity(2)];
     let (lab, text, sites) = one(&functions);
     lab.engine.patch(1, &plus_in_stub(8)).unwrap();
@@ -619,7 +619,7 @@ unsafe impl Exits for Forgetful {
         false
     }
 
-    fn bound(&self, _: &Site, _: Role, _: super::super::Resumption<'_>) -> Result<Len> {
+    fn bound(&self, _: &Site, _: Role, _: super::super::ExitResumption<'_>) -> Result<Len> {
         Ok(Len::new(1))
     }
 

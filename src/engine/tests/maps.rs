@@ -99,8 +99,8 @@ fn a_function_described_twice_is_refused() {
 
 #[test]
 fn a_function_that_is_not_there_is_refused() {
-    let elsewhere = with_map(|text| map().function(text.addr(0).get() + 1, 8, [identity(1).record]));
-    assert!(elsewhere.is_err(), "{elsewhere:?}");
+    let outside = with_map(|text| map().function(text.addr(0).get() + 1, 8, [identity(1).record]));
+    assert!(outside.is_err(), "{outside:?}");
 }
 
 #[test]

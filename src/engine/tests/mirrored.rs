@@ -11,7 +11,7 @@ use crate::deopt::{ForwardExit, forward_exits};
 use crate::error::ProviderError;
 use crate::image::Adoption;
 use crate::memory::testing::objects as compiled;
-use crate::memory::{Ask, MemoryFile, Mirror};
+use crate::memory::{MemoryFile, Mirror, StrategyChoice};
 use crate::publish::{NeverStopped, Publication, Vacated};
 use crate::sequence::{Field, Sequence, Target};
 use crate::stackmap::Endian;
@@ -141,7 +141,7 @@ fn mirroring(glass: &Arc<Glass>) -> Mirroring {
     Mirroring::new(arena, Arc::clone(glass) as Arc<dyn Publication>, NeverStopped)
 }
 
-fn builder(mirroring: Mirroring) -> Builder {
+fn builder(mirroring: Mirroring) -> EngineBuilder {
     // SAFETY: nothing is executed, in no place.
     unsafe { Engine::builder().mirrored(mirroring) }
 }
@@ -189,7 +189,7 @@ fn what_is_written_here_is_executed_and_published_there() {
         .unregister(module, &unsafe { GracePeriod::promise() })
         .unwrap();
     drop((engine, site));
-    assert!(glass.mapped.lock().is_empty(), "it was told what was given up");
+    assert!(glass.mapped.lock().is_empty(), "it was told what was freed");
 }
 
 /// All or nothing holds for who publishes, too; its error is handed on as it is.
@@ -260,7 +260,7 @@ fn what_knows_only_this_process_is_refused() {
     };
     // SAFETY: it is code of no bytes.
     let adopted = unsafe { Adoption::new(ARCH, endian, Vec::new()).promise() }.unwrap();
-    not_mirrored(engine.adopt(adopted, Ask::Auto).map(drop));
+    not_mirrored(engine.adopt(adopted, StrategyChoice::Auto).map(drop));
 }
 
 /// Who asks for the threads there is told which engines there are, and a word that no exit handed

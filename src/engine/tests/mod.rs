@@ -40,7 +40,7 @@ use crate::deopt::ExitStubs;
 use crate::image::Adoption;
 use crate::memory::testing::FailingMemory;
 use crate::memory::testing::host_code::{HOST, pointer};
-use crate::memory::{Alias, CodeMemory, Placed, Reach, SegmentKind, SegmentNeed};
+use crate::memory::{Alias, CodeMemory, PlacedSegments, Reach, SegmentKind, SegmentNeed};
 use crate::publish::{Resumption, SingleThreaded, Stopped};
 use crate::sequence::{arg, result};
 use crate::stackmap::testing::{MapSpec, RecordSpec, record, reg};
@@ -188,7 +188,7 @@ fn plus_in_stub(by: u64) -> Sequence {
 
 /// Memory that fails on demand, with functions in it.
 struct Text {
-    placed: Placed,
+    placed: PlacedSegments,
     memory: Arc<FailingMemory<Alias>>,
     range: CodeRange,
 }

@@ -55,7 +55,7 @@ impl Observer for Log {
     }
 }
 
-fn builder() -> Builder {
+fn builder() -> EngineBuilder {
     let exit_stubs = ExitStubs::new()
         .on_miss(|frame| frame.resume())
         .on_deopt(|frame| frame.resume());
@@ -144,7 +144,7 @@ fn a_published_stub_is_told_with_its_exit_stub_and_not_again() {
         .mov(result(), 8u64);
     engine.publish_stub(&site, &guarded).unwrap();
     assert_eq!(log.take(), ["miss exit stub of 1 for 0", "published of 1 for 0"]);
-    // It leads to the same exit stub.
+    // It goes to the same exit stub.
     engine.patch(1, &guarded).unwrap();
     let told = log.take();
     assert!(!told.iter().any(|line| line.contains("exit stub")), "{told:?}");

@@ -12,7 +12,7 @@ fn covers(maintained: &[CodeRange], range: CodeRange) -> bool {
         .any(|one| one.contains_bytes(range.start(), range.len()))
 }
 
-fn load(lab: &Lab) -> (super::super::Code, Vec<CodeRange>) {
+fn load(lab: &Lab) -> (super::super::LoadedCode, Vec<CodeRange>) {
     during(|| lab.engine.load(INLINE_CACHE, |_| None).unwrap())
 }
 
@@ -66,7 +66,7 @@ fn room_is_not_used_again_where_no_thread_can_be_told() {
     }));
 }
 
-/// Stubs and exit stubs are out of line: they are written and maintained before the site leads
+/// Stubs and exit stubs are out of line: they are written and maintained before the site branches
 /// there.
 #[test]
 fn stubs_and_exit_stubs_are_published_with_their_site() {

@@ -104,7 +104,7 @@ const ONES: u64 = if matches!(ARCH, Arch::X86_64) {
     SITE as u64 / 4 - 4
 };
 
-/// Without a call, longer than what stands before the return offset.
+/// Without a call, longer than what is before the return offset.
 fn long() -> Sequence {
     (0..ONES).fold(plus(1), |sequence, _| {
         sequence.add(result(), 1u64).in_place_only()
@@ -278,8 +278,8 @@ fn a_call_in_a_sequence_leaves_a_return_offset_too_unless_it_ends_there() {
     refused!(lab.engine.patch(1, &long), Assemble(SequenceTooLong));
 }
 
-/// Elsewhere all nops are as long as what instructions are a multiple of: a call returns into the
-/// middle of none.
+/// On the others all nops are as long as what instructions are a multiple of: a call returns into
+/// the middle of none.
 #[cfg(any(target_arch = "x86_64", target_arch = "s390x"))]
 #[test]
 fn original_bytes_come_back_only_where_they_keep_the_return_offsets_of_what_was_there() {

@@ -14,10 +14,10 @@ fn shadowed(id: u64) -> Written {
     }
 }
 
-/// A thread that has executed a trap before it was rolled back finds where it leads, be it late:
+/// A thread that has executed a trap before it was rolled back finds its exit stub, even if late:
 /// also after another invalidation was refused before it wrote anything.
 #[test]
-fn a_trap_that_was_seen_leads_to_its_exit_whatever_is_refused_later() {
+fn a_trap_that_was_seen_goes_to_its_exit_whatever_is_refused_later() {
     let exit_stubs = ExitStubs::new().on_deopt(|frame| frame.resume());
     let engine = Engine::builder()
         .world(NeverStopped)

@@ -38,7 +38,7 @@ fn name(event: &Event<'_>) -> &'static str {
 }
 
 /// An engine of one thread whose misses have the result 99.
-fn builder() -> Builder {
+fn builder() -> EngineBuilder {
     let exit_stubs = ExitStubs::new()
         .on_deopt(|frame| frame.resume())
         .on_miss(|frame| {
@@ -71,7 +71,7 @@ fn grace_period() -> GracePeriod {
 /// What observers are told while a transaction's own stubs are between two owners frees none of
 /// them.
 #[test]
-fn what_sites_lead_to_outlives_a_panic_about_a_neighbour() {
+fn what_sites_branch_to_outlives_a_panic_about_a_neighbour() {
     assert!(in_child(|| {
         let panics = Arc::new(AtomicBool::new(false));
         let armed = Arc::clone(&panics);
@@ -191,8 +191,8 @@ fn a_panic_of_an_observer_harms_nobody() {
 /// An observer that changes the engine that tells it would wait for itself.
 #[test]
 fn an_observer_that_changes_its_engine_panics_and_does_not_hang() {
-    type Use = fn(&Engine);
-    let uses: [Use; 4] = [
+    type EngineUse = fn(&Engine);
+    let uses: [EngineUse; 4] = [
         |engine| drop(engine.patch(1, &plus(4))),
         |engine| drop(engine.retired()),
         |engine| drop(engine.journal()),
@@ -259,7 +259,7 @@ unsafe impl World for Panicking {
     }
 }
 
-/// What unwinds through a commit that has written leaves in place what the sites lead to now.
+/// What unwinds through a commit that has written leaves in place what the sites branch to now.
 #[test]
 fn what_was_written_outlives_a_panic_in_the_commit() {
     assert!(in_child(|| {
@@ -282,7 +282,7 @@ fn what_was_written_outlives_a_panic_in_the_commit() {
 
 /// Profilers, debuggers and unwinders know code before a thread can be in it.
 #[test]
-fn stubs_are_told_before_a_site_leads_there() {
+fn stubs_are_told_before_a_site_branches_there() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&seen);
     let observer = move |event: &Event<'_>| match event {

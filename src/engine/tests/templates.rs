@@ -77,7 +77,7 @@ fn sequence(kind: usize, [a, b, c]: [u64; 3]) -> Sequence {
             .mov(result(), arg(0))
             .shift_left(result(), (a % 64) as u8)
             .jump_if(Cond::Less, u64::of(result()), b, Target::End)
-            .jump(nowhere(c & 0x7fff_ffff)),
+            .jump(unmapped(c & 0x7fff_ffff)),
         _ => Sequence::new()
             .guard_eq(u64::of(arg(0)), a, Target::Deopt)
             .store(u8::at(arg(0), at), b)
@@ -87,7 +87,7 @@ fn sequence(kind: usize, [a, b, c]: [u64; 3]) -> Sequence {
 }
 
 /// Where no code is.
-fn nowhere(addr: u64) -> Target {
+fn unmapped(addr: u64) -> Target {
     // SAFETY: nobody executes these sites.
     unsafe { Target::addr(CodeAddr::new(addr)) }
 }
@@ -151,25 +151,25 @@ fn what_is_filled_is_what_would_be_assembled() {
 
 /// Exit stubs of small modules are near their sites.
 #[test]
-fn what_leads_near_is_filled_where_the_assembler_takes_a_long_branch() {
+fn a_near_target_is_filled_where_the_assembler_takes_a_long_branch() {
     let all = sites(&[usual()]);
     let (lab, site) = (&all.lab, &all.sites[0]);
-    let leading = |distance: i64| {
+    let jump_over = |distance: i64| {
         let to = site.end().get().wrapping_add_signed(distance);
         Sequence::new()
-            .guard_eq(u32::at(arg(0), 0), 0x1234, nowhere(to))
+            .guard_eq(u32::at(arg(0), 0), 0x1234, unmapped(to))
             .load(result(), u64::at(arg(0), 0x100))
     };
     // What is near first does not keep what is far from having a template.
     for distance in [3, 4, 5, 1000] {
-        lab.engine.patch_site(site, &leading(distance)).unwrap();
+        lab.engine.patch_site(site, &jump_over(distance)).unwrap();
     }
     let reserved = i64::from(site.reserved().get());
     for distance in (-400..-reserved).chain(1..400) {
         let before = filled(&lab.engine);
-        lab.engine.patch_site(site, &leading(distance)).unwrap();
+        lab.engine.patch_site(site, &jump_over(distance)).unwrap();
         let context = site.context(&[]);
-        let fresh = sequence::assemble(&leading(distance), &context, &Environment::default());
+        let fresh = sequence::assemble(&jump_over(distance), &context, &Environment::default());
         let Ok(Fit::InPlace(fresh)) = fresh else { panic!() };
         assert_eq!(bytes(site), fresh.code, "{distance}");
         let is_filled = filled(&lab.engine) > before;
@@ -220,7 +220,7 @@ fn what_the_checker_keeps_closed_is_no_hole() {
         })),
         0
     );
-    // A value and a target that are nowhere.
+    // A value and a target without a hole.
     assert_eq!(
         made(|holes| holes.retain(|hole| hole.holds != Holds::Value(1))),
         0

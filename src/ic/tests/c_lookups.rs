@@ -62,7 +62,7 @@ fn a_c_function_gives_the_result_and_what_to_cache() {
         assert_eq!(found, 7 + u64::from(shape));
     }
     assert_eq!(data.calls.load(Ordering::Relaxed), 2);
-    assert_eq!(lab.cache.state(), State::Polymorphic);
+    assert_eq!(lab.cache.state(), CacheState::Polymorphic);
     assert_eq!(lab.caches.retract(&[Key::new(2)]).unwrap().caches, 1);
     assert_eq!(lab.cache.entries().len(), 1);
 }
@@ -86,7 +86,7 @@ fn an_action_that_there_is_not_learns_nothing() {
         let call = || lab.call_word(&raw const object as u64);
         assert_eq!([call(), call()], [7, 7]);
         assert_eq!(data.calls.load(Ordering::Relaxed), 2);
-        assert_eq!(lab.cache.state(), State::Uninitialized);
+        assert_eq!(lab.cache.state(), CacheState::Uninitialized);
     }
 }
 

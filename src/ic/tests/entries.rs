@@ -25,7 +25,7 @@ fn expect(entry: Entry, hits: &[(u64, u64)], misses: &[u64]) {
     let lab = lab(entry);
     assert_eq!(lab.call_word(hits[0].0), MISSED);
     assert_eq!(lab.cache.last_refusal(), None);
-    assert_eq!(lab.cache.state(), State::Monomorphic);
+    assert_eq!(lab.cache.state(), CacheState::Monomorphic);
     for (word, result) in hits {
         assert_eq!(lab.call_word(*word), *result, "{word:#x}");
     }
@@ -122,7 +122,7 @@ fn an_entry_that_the_site_refuses_is_not_tried_again_and_again() {
     ));
     let stats = lab.stats();
     assert_eq!((stats.refused, stats.installed, stats.misses), (5, 0, 16));
-    assert_eq!(lab.cache.state(), State::Uninitialized);
+    assert_eq!(lab.cache.state(), CacheState::Uninitialized);
 }
 
 #[test]

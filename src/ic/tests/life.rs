@@ -1,4 +1,4 @@
-//! The states of a cache, and what leads from one to another.
+//! The states of a cache, and what takes it from one to another.
 
 use super::*;
 use crate::Error;
@@ -13,8 +13,12 @@ fn from_uninitialized_to_megamorphic_and_back() {
         cool_down: 5,
     };
     let lab = Lab::new(Caches::builder().policy(policy));
-    assert_eq!(lab.cache.state(), State::Uninitialized);
-    let states = [State::Monomorphic, State::Polymorphic, State::Polymorphic];
+    assert_eq!(lab.cache.state(), CacheState::Uninitialized);
+    let states = [
+        CacheState::Monomorphic,
+        CacheState::Polymorphic,
+        CacheState::Polymorphic,
+    ];
     for (shape, state) in (0..).zip(states) {
         lab.read(shape);
         assert_eq!(lab.cache.state(), state);
@@ -23,13 +27,13 @@ fn from_uninitialized_to_megamorphic_and_back() {
         assert_eq!(lab.lookups(), lookups, "what is known does not miss");
     }
     lab.read(3);
-    assert_eq!((lab.cache.state(), lab.lookups()), (State::Megamorphic, 4));
+    assert_eq!((lab.cache.state(), lab.lookups()), (CacheState::Megamorphic, 4));
     for _ in 0..5 {
         lab.read(0);
-        assert_eq!(lab.cache.state(), State::Megamorphic);
+        assert_eq!(lab.cache.state(), CacheState::Megamorphic);
     }
     lab.read(5);
-    assert_eq!((lab.cache.state(), lab.lookups()), (State::Monomorphic, 10));
+    assert_eq!((lab.cache.state(), lab.lookups()), (CacheState::Monomorphic, 10));
     lab.read(5);
     let stats = lab.stats();
     assert_eq!((stats.misses, stats.installed, stats.transitions), (10, 4, 4));
@@ -61,7 +65,11 @@ fn sites_have_generic_paths_of_their_own() {
     // SAFETY: that is the function's signature in the IR; the module stays registered.
     let twice: extern "C" fn(&Object) -> u64 = unsafe { std::mem::transmute(lab.function("get_twice")) };
     assert_eq!(twice(&object), 4 * 7);
-    assert!(caches.iter().all(|cache| cache.state() == State::Megamorphic));
+    assert!(
+        caches
+            .iter()
+            .all(|cache| cache.state() == CacheState::Megamorphic)
+    );
     assert_eq!(lab.lookups(), 3);
     assert_eq!(twice(&object), 7 + 3 * 5);
     assert_eq!(lab.lookups(), 4, "the first has none");
@@ -77,22 +85,22 @@ fn a_generic_path_of_the_runtime() {
     let lab = Lab::new(Caches::builder().policy(policy).megamorphic(generic));
     lab.read(1);
     lab.read(2);
-    assert_eq!(lab.cache.state(), State::Megamorphic);
+    assert_eq!(lab.cache.state(), CacheState::Megamorphic);
     lab.read(5);
     assert_eq!(lab.lookups(), 2, "the generic path does not miss");
     lab.caches.reset_one(&lab.cache).unwrap();
-    assert_eq!(lab.cache.state(), State::Uninitialized);
+    assert_eq!(lab.cache.state(), CacheState::Uninitialized);
     lab.read(2);
-    assert_eq!((lab.cache.state(), lab.lookups()), (State::Monomorphic, 3));
+    assert_eq!((lab.cache.state(), lab.lookups()), (CacheState::Monomorphic, 3));
 }
 
 #[test]
-fn retraction_takes_back_what_depends_on_a_key_and_nothing_else() {
+fn retraction_removes_what_depends_on_a_key_and_nothing_else() {
     let lab = Lab::new(Caches::builder());
     (0..3).for_each(|shape| lab.read(shape));
     assert_eq!(lab.caches.retract(&[Key::new(7)]).unwrap().caches, 0);
-    // The class changes: the property is elsewhere now. Without the retraction the next read would
-    // be wrong.
+    // The class changes: the property is in another slot now. Without the retraction the next read
+    // would be wrong.
     lab.runtime.define(1, 3);
     assert_eq!(lab.caches.retract(&[Key::new(1)]).unwrap().caches, 1);
     assert_eq!(lab.cache.entries().len(), 2);
@@ -106,7 +114,7 @@ fn retraction_takes_back_what_depends_on_a_key_and_nothing_else() {
     let stats = lab.stats();
     assert_eq!((stats.retracted, stats.installed, stats.entries), (1, 4, 3));
     assert_eq!(lab.caches.reset().unwrap().caches, 1);
-    assert_eq!(lab.cache.state(), State::Uninitialized);
+    assert_eq!(lab.cache.state(), CacheState::Uninitialized);
     assert_eq!(lab.caches.totals().caches, 1);
 }
 
@@ -132,9 +140,9 @@ fn what_was_looked_up_before_a_retraction_is_not_installed_after_it() {
         2,
         "found before the change"
     );
-    assert_eq!(lab.cache.state(), State::Uninitialized);
+    assert_eq!(lab.cache.state(), CacheState::Uninitialized);
     lab.read(1);
-    assert_eq!((lab.cache.state(), lab.lookups()), (State::Monomorphic, 2));
+    assert_eq!((lab.cache.state(), lab.lookups()), (CacheState::Monomorphic, 2));
     lab.read(1);
 }
 
@@ -144,7 +152,7 @@ fn a_cache_that_keeps_losing_its_entries_backs_off() {
     let mut lookups = Vec::new();
     for _ in 0..5 {
         let before = lab.lookups();
-        while lab.cache.state() == State::Uninitialized {
+        while lab.cache.state() == CacheState::Uninitialized {
             lab.read(1);
         }
         lookups.push(lab.lookups() - before);
@@ -159,7 +167,10 @@ fn a_cache_that_is_reset_learns_at_once() {
     let lab = Lab::new(Caches::builder());
     for round in 1..=10 {
         lab.read(1);
-        assert_eq!((lab.lookups(), lab.cache.state()), (round, State::Monomorphic));
+        assert_eq!(
+            (lab.lookups(), lab.cache.state()),
+            (round, CacheState::Monomorphic)
+        );
         lab.caches.reset().unwrap();
     }
     assert_eq!(lab.stats().retracted, 10);
@@ -213,10 +224,10 @@ fn an_invalidated_site_learns_nothing_any_more() {
     lab.engine
         .invalidate(&lab.module.function("get").unwrap())
         .unwrap();
-    // The handler resumes, with what stood there before.
+    // The handler resumes, with what was there before.
     lab.read(1);
     lab.read(2);
-    assert_eq!(lab.cache.state(), State::Dead);
+    assert_eq!(lab.cache.state(), CacheState::Dead);
     assert!(matches!(
         lab.cache.last_refusal(),
         Some(Error::SiteInvalidated { .. })
@@ -236,7 +247,7 @@ fn a_retraction_goes_on_without_a_site_that_was_invalidated() {
     assert_eq!(lab.caches.reset().unwrap().caches, 1);
     assert_eq!(
         (lab.cache.state(), other.state()),
-        (State::Uninitialized, State::Dead)
+        (CacheState::Uninitialized, CacheState::Dead)
     );
 }
 
@@ -278,7 +289,7 @@ fn a_site_without_a_cache_misses_and_learns_nothing() {
 /// In place where it fits and the site is quiescent; a patchable jump and a stub where it is live,
 /// or does not fit.
 #[test]
-fn where_the_entries_stand() {
+fn where_the_entries_are() {
     for live in [false, true] {
         let runtime = Arc::new(Runtime::default());
         let lookup = Arc::clone(&runtime);
@@ -305,7 +316,7 @@ fn where_the_entries_stand() {
 /// Each time that an entry's stub is replaced; by a grace period where the site is live, at once
 /// where it is not.
 #[test]
-fn what_is_given_back_is_counted_for_its_site() {
+fn what_is_freed_is_counted_for_its_site() {
     for live in [false, true] {
         let runtime = Arc::new(Runtime::default());
         let lookup = Arc::clone(&runtime);
@@ -351,7 +362,7 @@ fn what_is_given_back_is_counted_for_its_site() {
 
 /// The same with an attached thread that reports instead of a grace period.
 #[test]
-fn what_is_given_back_after_a_report_is_counted_too() {
+fn what_is_freed_after_a_report_is_counted_too() {
     let runtime = Arc::new(Runtime::default());
     let lookup = Arc::clone(&runtime);
     let caches = Caches::builder().lookup(move |miss| lookup.lookup(miss));
@@ -415,9 +426,17 @@ fn all_caches_that_depend_on_a_key_are_reset_in_one_transaction() {
         let call: extern "C" fn(&Object) -> u64 = unsafe { std::mem::transmute(entry) };
         assert_eq!(call(&object), value);
     }
-    assert!(attached.iter().all(|cache| cache.state() == State::Monomorphic));
+    assert!(
+        attached
+            .iter()
+            .all(|cache| cache.state() == CacheState::Monomorphic)
+    );
     let before = stops.load(Ordering::Relaxed);
     assert_eq!(caches.retract(&[Key::new(1)]).unwrap().caches, 3);
     assert_eq!(stops.load(Ordering::Relaxed), before + 1);
-    assert!(attached.iter().all(|cache| cache.state() == State::Uninitialized));
+    assert!(
+        attached
+            .iter()
+            .all(|cache| cache.state() == CacheState::Uninitialized)
+    );
 }

@@ -120,7 +120,7 @@ struct Lab {
 }
 
 impl Lab {
-    fn new(builder: Builder) -> Self {
+    fn new(builder: CachesBuilder) -> Self {
         let runtime = Arc::new(Runtime::default());
         let lookup = Arc::clone(&runtime);
         let caches = builder.lookup(move |miss| lookup.lookup(miss));

@@ -7,13 +7,13 @@ use crate::addr::CodeAddr;
 use crate::arch::OnReturn;
 use crate::deopt::{self, ReturnValue};
 use crate::sequence::live;
-use crate::stackmap::Place;
+use crate::stackmap::LocationKind;
 
 /// A lab whose lookup also does what `also` does to the miss, with a cache at the first site of
 /// that function.
 fn lab_at(
     function: &str,
-    builder: Builder,
+    builder: CachesBuilder,
     lookup: impl for<'f> Fn(&mut Miss<'_, 'f>) -> Learn<'f> + Send + Sync + 'static,
 ) -> (Lab, Cache) {
     let lab = Lab::with(Arc::default(), builder.lookup(lookup), false);
@@ -67,7 +67,10 @@ fn a_method_is_called_with_the_arguments_of_the_site() {
         );
         return;
     }
-    assert_eq!((cache.state(), cache.last_refusal()), (State::Monomorphic, None));
+    assert_eq!(
+        (cache.state(), cache.last_refusal()),
+        (CacheState::Monomorphic, None)
+    );
     assert_eq!(method(&object, 2, 3), 7 + 20 + 300 + 6);
     assert_eq!(method(&object, 5, 1), 7 + 50 + 100 + 5);
     assert_eq!(lab.caches.stats(&cache).misses, 1);
@@ -104,7 +107,7 @@ fn values_in_stack_slots_are_read_where_they_are() {
         let behind = record.locations().skip(2);
         let spilled = behind
             .enumerate()
-            .filter(|(_, location)| matches!(location.place, Place::Indirect { .. }));
+            .filter(|(_, location)| matches!(location.kind, LocationKind::Indirect { .. }));
         let (index, _) = spilled.last().expect("there are more values than registers");
         let value = miss.frame().live_value(index).unwrap().u64().unwrap();
         assert_eq!(value, object + 8 * (index as u64 + 1));
@@ -130,7 +133,10 @@ fn values_in_stack_slots_are_read_where_they_are() {
         1,
         "every live value is as it was"
     );
-    assert_eq!((cache.state(), cache.last_refusal()), (State::Monomorphic, None));
+    assert_eq!(
+        (cache.state(), cache.last_refusal()),
+        (CacheState::Monomorphic, None)
+    );
     assert_eq!(spilled(&object).wrapping_sub(sum), 4);
     let other = Object::new(5, [1, 2, 3, 4]);
     spilled(&other);

@@ -115,7 +115,7 @@ fn invalidation_during_hits() {
                 }
             });
         }
-        while lab.cache.state() != State::Polymorphic {
+        while lab.cache.state() != CacheState::Polymorphic {
             thread::yield_now();
         }
         lab.engine
@@ -125,7 +125,7 @@ fn invalidation_during_hits() {
         lab.read(6);
         stop.store(true, Ordering::Relaxed);
     });
-    assert_eq!(lab.cache.state(), State::Dead);
+    assert_eq!(lab.cache.state(), CacheState::Dead);
 }
 
 /// Eight threads miss and hit on three sites while another takes entries back: every result is

@@ -3,25 +3,25 @@
 use std::future::{Future, ready};
 use std::vec::Vec;
 
-use super::{Arena, Placed, Placement, Reach, Segment, SegmentNeed};
+use super::{Arena, PlacedSegment, PlacedSegments, Placement, Reach, SegmentNeed};
 use crate::addr::CodeAddr;
 use crate::image::{self, LinkedImage, MemoryManager, SegmentAddrs, SegmentKind, SegmentRequest};
 use crate::memory::{Error, Result};
 
 impl MemoryManager for Arena {
     type Memory = Placement;
-    type Finalized = Placed;
+    type Finalized = PlacedSegments;
     type Error = Error;
 
     fn allocate(
         &self,
         segments: &[SegmentRequest; 3],
-        reach: image::Reach,
+        reach: image::ImageReach,
     ) -> impl Future<Output = Result<(Placement, SegmentAddrs)>> {
         let needs = segments.map(|request| need(&request));
         let reach = match reach {
-            image::Reach::Anywhere => Reach::Anywhere,
-            image::Reach::Low2GiB => Reach::Low2GiB,
+            image::ImageReach::Anywhere => Reach::Anywhere,
+            image::ImageReach::Low2GiB => Reach::Low2GiB,
         };
         let placed = self.place(&needs, reach).map(|placement| {
             let addrs = addrs(placement.segments());
@@ -30,7 +30,11 @@ impl MemoryManager for Arena {
         ready(placed)
     }
 
-    fn finalize(&self, mut memory: Placement, image: &LinkedImage) -> impl Future<Output = Result<Placed>> {
+    fn finalize(
+        &self,
+        mut memory: Placement,
+        image: &LinkedImage,
+    ) -> impl Future<Output = Result<PlacedSegments>> {
         let filled: Result<Vec<()>> = image
             .segments
             .iter()
@@ -39,19 +43,19 @@ impl MemoryManager for Arena {
         ready(filled.and_then(|_| memory.finalize()))
     }
 
-    /// Dropping it gives the room back.
+    /// Dropping it frees the room.
     fn abandon(&self, memory: Placement) {
         drop(memory);
     }
 
     /// Dropping it does the same.
-    fn deallocate(&self, finalized: Placed) -> Result<()> {
+    fn deallocate(&self, finalized: PlacedSegments) -> Result<()> {
         drop(finalized);
         Ok(())
     }
 }
 
-fn addrs(segments: &[Segment]) -> SegmentAddrs {
+fn addrs(segments: &[PlacedSegment]) -> SegmentAddrs {
     let start = |kind| {
         segments
             .iter()

@@ -7,7 +7,7 @@
 //! file; the parent closes the file and opens the gate.
 //!
 //! **Invariants.** What the child's code refers to is what its heap holds: from the copy to the
-//! fork no site changes, and what a site leads to is freed only when no thread can be in it, the
+//! fork no site changes, and what a site branches to is freed only when no thread can be in it, the
 //! one that forks included. The copies are never writable: the file is written by the kernel,
 //! sealed, and mapped then. Nothing here allocates or takes a lock. Where a copy cannot be made or
 //! mapped the child has nothing at these addresses: to execute there kills it, and reading through

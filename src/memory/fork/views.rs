@@ -23,10 +23,10 @@ const LIVE: u32 = 2;
 const COPYING: u32 = 3;
 
 /// No place in the copy.
-const NOWHERE: u64 = u64::MAX;
+const NO_PLACE: u64 = u64::MAX;
 
-struct Node {
-    next: *const Node,
+struct ViewNode {
+    next: *const ViewNode,
     state: AtomicU32,
     start: AtomicU64,
     len: AtomicU64,
@@ -44,11 +44,11 @@ struct Node {
 
 // SAFETY: everything but `next` is atomic, and `next` is never written once others see the node. Nodes live as long as
 // the process.
-unsafe impl Sync for Node {}
+unsafe impl Sync for ViewNode {}
 
-static FIRST: AtomicPtr<Node> = AtomicPtr::new(ptr::null_mut());
+static FIRST: AtomicPtr<ViewNode> = AtomicPtr::new(ptr::null_mut());
 
-fn all() -> impl Iterator<Item = &'static Node> {
+fn all() -> impl Iterator<Item = &'static ViewNode> {
     let mut next = FIRST.load(Ordering::Acquire).cast_const();
     std::iter::from_fn(move || {
         // SAFETY: null, or a node, which lives as long as the process.
@@ -59,7 +59,7 @@ fn all() -> impl Iterator<Item = &'static Node> {
 }
 
 /// A view that a fork's child does not inherit, but gets a copy of.
-pub(in crate::memory) struct View(&'static Node);
+pub(in crate::memory) struct View(&'static ViewNode);
 
 impl std::fmt::Debug for View {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -70,7 +70,7 @@ impl std::fmt::Debug for View {
 impl View {
     /// Notes one that has been mapped by a process, which is this one.
     pub(in crate::memory) fn new(range: CodeRange, executes: bool, birth: Birth) -> Self {
-        let is_taken = |node: &&Node| {
+        let is_taken = |node: &&ViewNode| {
             node.state
                 .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
@@ -81,7 +81,7 @@ impl View {
         node.used.store(0, Ordering::Relaxed);
         node.process.store(birth.number(), Ordering::Relaxed);
         node.executes.store(executes, Ordering::Relaxed);
-        node.place.store(NOWHERE, Ordering::Relaxed);
+        node.place.store(NO_PLACE, Ordering::Relaxed);
         node.is_copy.store(false, Ordering::Relaxed);
         node.state.store(LIVE, Ordering::Release);
         Self(node)
@@ -118,8 +118,8 @@ impl Drop for View {
 }
 
 /// A new node at the front of the list.
-fn add() -> &'static Node {
-    let node = Box::into_raw(Box::new(Node {
+fn add() -> &'static ViewNode {
+    let node = Box::into_raw(Box::new(ViewNode {
         next: ptr::null(),
         state: AtomicU32::new(TAKEN),
         start: AtomicU64::new(0),
@@ -127,7 +127,7 @@ fn add() -> &'static Node {
         used: AtomicU64::new(0),
         process: AtomicU32::new(0),
         executes: AtomicBool::new(false),
-        place: AtomicU64::new(NOWHERE),
+        place: AtomicU64::new(NO_PLACE),
         is_copy: AtomicBool::new(false),
     }));
     let mut first = FIRST.load(Ordering::Relaxed);
@@ -152,7 +152,7 @@ pub(super) fn copy(process: u32) -> Option<OwnedFd> {
                 .state
                 .compare_exchange(LIVE, COPYING, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
-        let place = if is_view { len } else { NOWHERE };
+        let place = if is_view { len } else { NO_PLACE };
         node.place.store(place, Ordering::Relaxed);
         len += if is_view {
             node.len.load(Ordering::Relaxed)
@@ -194,10 +194,10 @@ fn copy_into_file(len: u64) -> Result<OwnedFd, sys::Refused> {
 /// is left out.
 pub(super) fn map_copies(file: &OwnedFd, parent: u32) {
     for node in all() {
-        let place = node.place.swap(NOWHERE, Ordering::Relaxed);
+        let place = node.place.swap(NO_PLACE, Ordering::Relaxed);
         let is_view =
             node.state.load(Ordering::Relaxed) == LIVE && node.process.load(Ordering::Relaxed) == parent;
-        if place == NOWHERE || !is_view {
+        if place == NO_PLACE || !is_view {
             continue;
         }
         let (start, len) = (

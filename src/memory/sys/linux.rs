@@ -92,7 +92,7 @@ pub(in crate::memory) fn reserve(at: Option<u64>, len: u64) -> Outcome<u64> {
     unsafe { map(at, len, libc::PROT_NONE, RESERVE, None) }
 }
 
-/// Gives pages of a reservation back to it: their content is gone and they are inaccessible.
+/// Returns pages of a reservation to it: their content is gone and they are inaccessible.
 ///
 /// # Safety
 ///
@@ -134,8 +134,8 @@ const CODE_SEALS: i32 = libc::F_SEAL_FUTURE_WRITE | LENGTH_SEALS;
 /// The same for a file that may be written: who shortens it would kill whoever reads it.
 const LENGTH_SEALS: i32 = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
 
-/// Maps one memory file read-execute over the reservation at `rx`, and read-write elsewhere;
-/// returns where.
+/// Maps one memory file read-execute over the reservation at `rx`, and read-write at another
+/// address; returns where.
 ///
 /// # Safety
 ///
@@ -257,7 +257,7 @@ pub(in crate::memory) fn data_file(len: u64) -> Result<MemoryFile, Refused> {
     Ok(MemoryFile(file))
 }
 
-/// Makes pages of shared data zero, and gives their memory back.
+/// Makes pages of shared data zero, and frees their memory.
 ///
 /// # Safety
 ///

@@ -44,7 +44,7 @@ pub(super) unsafe fn protect(start: u64, len: u64, protection: region::Protectio
     unsafe { region::protect(pages, len as usize, protection) }.map_err(|e| errno_of(&e))
 }
 
-/// Flags of pages beside read, write and execute: on AArch64 Linux `PROT_BTI`, elsewhere none.
+/// Flags of pages beside read, write and execute: on AArch64 Linux `PROT_BTI`, on others none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct ExtraFlags(i32);
 

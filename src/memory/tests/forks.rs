@@ -18,7 +18,7 @@ fn bytes(range: CodeRange) -> Vec<u8> {
 }
 
 /// Code that returns 7.
-fn sevens() -> (Placed, CodeRange) {
+fn sevens() -> (PlacedSegments, CodeRange) {
     let (placed, range) = aliased(64);
     placed.memory().write(range.start(), HOST.seven).unwrap();
     PUBLISHER.publish(&[range], Level::Eventual).unwrap();

@@ -41,7 +41,7 @@ fn code_need(len: u64) -> SegmentNeed {
     }
 }
 
-fn aliased(len: u64) -> (Placed, CodeRange) {
+fn aliased(len: u64) -> (PlacedSegments, CodeRange) {
     let placed = Arena::default()
         .place(&[code_need(len)], Reach::Anywhere)
         .unwrap()

@@ -28,7 +28,7 @@ fn an_image_has_its_segments_in_reach_and_with_their_protections() {
         need(SegmentKind::ReadOnly, 0, 1),
     ];
     let mut placement = arena.place(&needs, Reach::Anywhere).unwrap();
-    let segments: Vec<Segment> = placement.segments().to_vec();
+    let segments: Vec<PlacedSegment> = placement.segments().to_vec();
     for (segment, need) in segments.iter().zip(&needs) {
         assert_eq!((segment.kind, segment.range.len()), (need.kind, need.len));
         assert_eq!(segment.range.start().get() % need.align, 0);
@@ -72,7 +72,7 @@ fn images_share_a_chunk_and_reuse_what_was_freed() {
             .finalize()
             .unwrap()
     };
-    let at = |placed: &Placed| placed.segments()[0].range.start();
+    let at = |placed: &PlacedSegments| placed.segments()[0].range.start();
     let first = place(0x4000);
     let second = place(0x4000);
     assert_eq!(arena.chunks().len(), 1);
@@ -178,7 +178,7 @@ fn stubs_are_near_aligned_trapping_and_reused() {
 /// since.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_stub_is_taken_back_with_a_proof_about_it_only() {
+fn a_stub_is_freed_with_a_proof_about_it_only() {
     // In a process of its own, as other tests hold threads.
     assert!(in_child(|| {
         let pool = StubPool::new(Arena::default(), WITHIN);

@@ -70,7 +70,11 @@ fn only_code_that_nobody_may_write_is_adopted() {
             if protection(plus(mixed.range.start(), sys::page_size())) != name {
                 continue;
             }
-            for ask in [Ask::ProcMem, Ask::Toggle, Ask::Auto] {
+            for ask in [
+                StrategyChoice::ProcMem,
+                StrategyChoice::Toggle,
+                StrategyChoice::Auto,
+            ] {
                 // SAFETY: the pages are the test's.
                 let refused = unsafe { adopt(mixed.range, ask) }.unwrap_err();
                 assert!(
@@ -92,13 +96,13 @@ fn only_code_that_nobody_may_write_is_adopted() {
 fn auto_takes_the_first_that_works_and_says_why() {
     let private = Foreign::new(1);
     // SAFETY: the pages are the test's.
-    let adopted = unsafe { adopt(private.range, Ask::Auto) }.unwrap();
+    let adopted = unsafe { adopt(private.range, StrategyChoice::Auto) }.unwrap();
     assert_eq!(adopted.memory().strategy(), Strategy::ProcMem);
     assert_eq!(adopted.to_string(), "ProcMem works and was chosen");
 
     let shared = Foreign::with(1, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_SHARED);
     // SAFETY: as above.
-    let adopted = unsafe { adopt(shared.range, Ask::Auto) }.unwrap();
+    let adopted = unsafe { adopt(shared.range, StrategyChoice::Auto) }.unwrap();
     assert_eq!(adopted.memory().strategy(), Strategy::Toggle);
     assert!(adopted.verdicts()[0].refusal.is_some());
     let text = adopted.to_string();
@@ -108,9 +112,9 @@ fn auto_takes_the_first_that_works_and_says_why() {
     );
 
     // SAFETY: as above.
-    assert!(unsafe { adopt(shared.range, Ask::ProcMem) }.is_err());
+    assert!(unsafe { adopt(shared.range, StrategyChoice::ProcMem) }.is_err());
     // SAFETY: as above.
-    let adopted = unsafe { adopt(private.range, Ask::Toggle) }.unwrap();
+    let adopted = unsafe { adopt(private.range, StrategyChoice::Toggle) }.unwrap();
     assert_eq!(adopted.memory().strategy(), Strategy::Toggle);
 }
 
@@ -160,7 +164,7 @@ fn a_forked_child_that_unloads_unmaps_nothing_of_its_own() {
     }));
 }
 
-/// With PR_SET_MDWE, in a child as it cannot be taken back: ProcMem and Alias work, Toggle is
+/// With PR_SET_MDWE, in a child as it cannot be undone: ProcMem and Alias work, Toggle is
 /// refused.
 #[test]
 #[cfg(target_os = "linux")]
@@ -173,9 +177,9 @@ fn memory_deny_write_execute_leaves_the_others() {
         }
         let foreign = Foreign::new(1);
         // SAFETY: the pages are the test's.
-        let toggle = unsafe { adopt(foreign.range, Ask::Toggle) };
+        let toggle = unsafe { adopt(foreign.range, StrategyChoice::Toggle) };
         // SAFETY: as above.
-        let auto = unsafe { adopt(foreign.range, Ask::Auto) };
+        let auto = unsafe { adopt(foreign.range, StrategyChoice::Auto) };
         let (_placed, range) = aliased(64);
         matches!(toggle, Err(Error::StrategyUnavailable { .. }))
             && auto.is_ok_and(|adopted| adopted.memory().strategy() == Strategy::ProcMem)
@@ -218,7 +222,7 @@ fn never_writable_and_executable(memory: Arc<dyn CodeMemory>) {
 fn no_mapping_is_ever_writable_and_executable() {
     let (placed, _) = aliased(4096);
     never_writable_and_executable(Arc::new(placed.memory()));
-    for ask in [Ask::ProcMem, Ask::Toggle] {
+    for ask in [StrategyChoice::ProcMem, StrategyChoice::Toggle] {
         let foreign = Foreign::new(1);
         // SAFETY: the pages are the test's.
         never_writable_and_executable(unsafe { adopt(foreign.range, ask) }.unwrap().memory());
@@ -233,7 +237,7 @@ fn where_writes_to_the_memory_file_are_refused_auto_takes_toggle() {
         let foreign = Foreign::new(1);
         deny(&[libc::SYS_pwrite64], libc::EIO);
         // SAFETY: the pages are the test's.
-        let adopted = unsafe { adopt(foreign.range, Ask::Auto) }.unwrap();
+        let adopted = unsafe { adopt(foreign.range, StrategyChoice::Auto) }.unwrap();
         adopted.memory().strategy() == Strategy::Toggle && adopted.to_string().contains("force_override")
     }));
 }
@@ -250,10 +254,10 @@ fn without_proc_auto_takes_toggle() {
         unsafe { sys::unmap(hole.range.start().get() + sys::page_size(), sys::page_size()) };
         deny(&[libc::SYS_openat], libc::ENOENT);
         // SAFETY: the pages are the test's.
-        let adopted = unsafe { adopt(foreign.range, Ask::Auto) }.unwrap();
+        let adopted = unsafe { adopt(foreign.range, StrategyChoice::Auto) }.unwrap();
         write_in_transaction(&*adopted.memory(), foreign.range.start(), &[1; 20]);
         // SAFETY: as above.
-        let refused = unsafe { adopt(hole.range, Ask::Auto) };
+        let refused = unsafe { adopt(hole.range, StrategyChoice::Auto) };
         adopted.memory().strategy() == Strategy::Toggle
             && adopted.to_string().contains("/proc/self/mem cannot be opened")
             && matches!(refused, Err(Error::StrategyUnavailable { why, .. }) if why.contains("not mapped"))

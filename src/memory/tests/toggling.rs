@@ -55,7 +55,7 @@ fn make_unwritable(foreign: &Foreign, page: u64) {
 /// The third run's second page cannot be made writable: `mprotect` changes the page before it and
 /// then fails.
 #[test]
-fn a_begin_that_is_refused_half_way_takes_back_what_it_did() {
+fn a_begin_that_is_refused_half_way_undoes_what_it_did() {
     let foreign = Foreign::new(8);
     make_unwritable(&foreign, 5);
     // SAFETY: the pages are the test's.

@@ -25,7 +25,7 @@ fn copy_of(at: u64) -> Option<u64> {
 }
 
 /// Where a page of code is executed, and where it is written.
-fn page_of_code() -> (Placed, u64, u64) {
+fn page_of_code() -> (PlacedSegments, u64, u64) {
     let (placed, range) = aliased(64);
     let at = range.start().get() & !(sys::page_size() - 1);
     let rw = placed.memory().writable(range.start(), 1).unwrap() & !(sys::page_size() - 1);
@@ -67,7 +67,7 @@ fn what_is_written_cannot_be_made_executable_where_the_process_forbids_that() {
     }));
 }
 
-/// Why the engine does not seal its mappings: such can be neither copied nor given back.
+/// Why the engine does not seal its mappings: such can be neither copied nor freed.
 #[test]
 fn a_sealed_mapping_stays_for_ever() {
     assert!(in_child(|| {

@@ -75,15 +75,15 @@ unsafe extern "C" {
 static LOCK: Mutex<()> = Mutex::new(());
 
 /// A file in the list, until it is dropped.
-pub(super) struct Entry {
+pub(super) struct JitCodeEntry {
     entry: *mut CodeEntry,
     _file: Box<[u8]>,
 }
 
 // SAFETY: what the pointer refers to is this one's, and is changed under `LOCK` only.
-unsafe impl Send for Entry {}
+unsafe impl Send for JitCodeEntry {}
 
-impl Entry {
+impl JitCodeEntry {
     /// Puts the file into the list.
     pub(super) fn new(file: Vec<u8>) -> Self {
         let file = file.into_boxed_slice();
@@ -109,7 +109,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for JitCodeEntry {
     fn drop(&mut self) {
         let _held = LOCK.lock();
         let list = &raw mut __jit_debug_descriptor;

@@ -18,7 +18,7 @@ use std::sync::{Arc, Once};
 use parking_lot::Mutex;
 
 use self::elf::File;
-use self::interface::Entry;
+use self::interface::JitCodeEntry;
 use super::names;
 use crate::addr::CodeAddr;
 use crate::arch::Arch;
@@ -55,9 +55,9 @@ struct Inner {
 
 #[derive(Default)]
 struct Entries {
-    modules: HashMap<ModuleId, Vec<Entry>>,
+    modules: HashMap<ModuleId, Vec<JitCodeEntry>>,
     /// By where the code begins.
-    placed: HashMap<CodeAddr, Entry>,
+    placed: HashMap<CodeAddr, JitCodeEntry>,
 }
 
 impl Gdb {
@@ -84,7 +84,7 @@ impl Gdb {
                 symbols: inside.map(|named| (named.name.as_str(), named.range)).collect(),
                 eh_frame: frame.map(|frame| (frame.addr, frame.bytes.as_slice())),
             };
-            entries.extend(file.bytes().map(Entry::new));
+            entries.extend(file.bytes().map(JitCodeEntry::new));
         }
         self.0.entries.lock().modules.insert(module.id(), entries);
     }
@@ -100,7 +100,9 @@ impl Gdb {
         };
         if let Some(bytes) = file.bytes() {
             let mut entries = self.0.entries.lock();
-            entries.placed.insert(named.range.start(), Entry::new(bytes));
+            entries
+                .placed
+                .insert(named.range.start(), JitCodeEntry::new(bytes));
         }
     }
 }
@@ -118,7 +120,7 @@ fn capture(arch: Arch) {
             };
             file.bytes()
         });
-        std::mem::forget(file.map(Entry::new));
+        std::mem::forget(file.map(JitCodeEntry::new));
     });
 }
 

@@ -3,7 +3,7 @@
 //! **Life of a question.** The asker writes what it asks into the thread's slot and moves the slot
 //! from IDLE to ASKED, then sends the signal. The handler moves it to TAKEN, looks, writes what it
 //! found, and moves it to ANSWERED; asked to park, it sleeps until the asker moves the slot back to
-//! IDLE. Each question has a number, which is part of the slot's state. An asker that gives up
+//! IDLE. Each question has a number, which is part of the slot's state. An asker that times out
 //! moves ASKED or TAKEN to IDLE by compare-exchange: a handler that comes later finds nothing
 //! asked, or cannot answer any more and does not park.
 //!
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::door::Door;
-use super::look::{self, Found, Place};
+use super::look::{self, Finding, ThreadPlace};
 use super::registry::{self, Slot};
 use super::signal;
 use crate::interrupted;
@@ -28,11 +28,11 @@ const ASKED: u64 = 1;
 const TAKEN: u64 = 2;
 const ANSWERED: u64 = 3;
 
-/// The kinds of [`Found`] in a slot.
+/// The kinds of [`Finding`] in a slot.
 const OUTSIDE: u32 = 0;
 const EXECUTES: u32 = 1;
 const RETURNS: u32 = 2;
-const ELSEWHERE: u32 = 3;
+const OTHER_STACK: u32 = 3;
 
 /// How many questions were ever asked.
 static QUESTIONS: AtomicU64 = AtomicU64::new(0);
@@ -56,7 +56,7 @@ pub(super) enum Action {
 }
 
 /// A question.
-pub(super) struct Ask {
+pub(super) struct Question {
     pub(super) action: Action,
     pub(super) vacated: Box<[Vacated]>,
 }
@@ -100,7 +100,7 @@ pub(super) enum Outcome {
     /// Every thread answered, and was outside the ranges.
     AllOutside,
     /// A thread was not.
-    Inside(i32, Found),
+    Inside(i32, Finding),
     /// A thread did not answer in time.
     Silent(i32),
     /// The system did not send the signal.
@@ -111,14 +111,14 @@ pub(super) enum Outcome {
 
 /// A question under way. Dropping it releases parked threads.
 pub(super) struct Round {
-    ask: Option<Box<Ask>>,
+    ask: Option<Box<Question>>,
     asked: Vec<Asked>,
     signal: libc::c_int,
 }
 
 impl Round {
     pub(super) fn new(action: Action, vacated: &[Vacated], signal: libc::c_int) -> Self {
-        let ask = Box::new(Ask {
+        let ask = Box::new(Question {
             action,
             vacated: vacated.into(),
         });
@@ -176,7 +176,7 @@ impl Round {
         let Some(ask) = &self.ask else { return Ok(()) };
         let number = QUESTIONS.fetch_add(1, Ordering::Relaxed) + 1;
         slot.ask
-            .store(std::ptr::from_ref::<Ask>(ask).cast_mut(), Ordering::Relaxed);
+            .store(std::ptr::from_ref::<Question>(ask).cast_mut(), Ordering::Relaxed);
         slot.state.store(number << 2 | ASKED, Ordering::Release);
         let mut asked = Asked {
             slot,
@@ -229,7 +229,7 @@ impl Round {
             }
         }
         let mut found = self.asked.iter().map(|asked| (asked.tid, asked.found()));
-        match found.find(|(_, found)| *found != Found::Outside) {
+        match found.find(|(_, found)| *found != Finding::Outside) {
             Some((tid, found)) => Outcome::Inside(tid, found),
             None => Outcome::AllOutside,
         }
@@ -283,16 +283,16 @@ impl Asked {
         done.is_ok()
     }
 
-    fn found(&self) -> Found {
+    fn found(&self) -> Finding {
         if !self.poll() {
-            return Found::Outside;
+            return Finding::Outside;
         }
         let at = self.slot.at.load(Ordering::Relaxed);
         match self.slot.found.load(Ordering::Relaxed) {
-            EXECUTES => Found::Executes(at),
-            RETURNS => Found::Returns(at),
-            ELSEWHERE => Found::Elsewhere(at),
-            _ => Found::Outside,
+            EXECUTES => Finding::Executes(at),
+            RETURNS => Finding::Returns(at),
+            OTHER_STACK => Finding::OtherStack(at),
+            _ => Finding::Outside,
         }
     }
 
@@ -344,7 +344,7 @@ fn answer(slot: &Slot, context: &interrupted::Context) {
     }
     // SAFETY: from ASKED until ANSWERED the asker keeps the question.
     let ask = unsafe { &*slot.ask.load(Ordering::Relaxed) };
-    let place = Place {
+    let place = ThreadPlace {
         pc: interrupted::counter(context),
         registers: &interrupted::registers(context),
         sp: interrupted::stack_pointer(context),
@@ -353,10 +353,10 @@ fn answer(slot: &Slot, context: &interrupted::Context) {
     };
     // SAFETY: the bounds are those of this thread's stack, which it was attached with.
     let (kind, at) = match unsafe { look::look(&place, &ask.vacated) } {
-        Found::Outside => (OUTSIDE, 0),
-        Found::Executes(at) => (EXECUTES, at),
-        Found::Returns(at) => (RETURNS, at),
-        Found::Elsewhere(at) => (ELSEWHERE, at),
+        Finding::Outside => (OUTSIDE, 0),
+        Finding::Executes(at) => (EXECUTES, at),
+        Finding::Returns(at) => (RETURNS, at),
+        Finding::OtherStack(at) => (OTHER_STACK, at),
     };
     let parks = ask.action == Action::Park;
     slot.found.store(kind, Ordering::Relaxed);
@@ -381,12 +381,12 @@ fn park(slot: &Slot, while_state: u64) {
 
 /// Looks at this thread's own stack, from here up.
 #[inline(never)]
-pub(super) fn look_at_self(vacated: &[Vacated]) -> Found {
+pub(super) fn look_at_self(vacated: &[Vacated]) -> Finding {
     let Some(slot) = registry::mine() else {
-        return Found::Outside;
+        return Finding::Outside;
     };
     let here = 0_u64;
-    let place = Place {
+    let place = ThreadPlace {
         pc: 0,
         registers: &[],
         sp: (&raw const here) as u64,

@@ -13,8 +13,8 @@
 //!
 //! **What is not.** Other stacks: those of suspended coroutines, and the stack below an alternate
 //! signal stack. A thread that is found on no stack known to be its own counts as
-//! [`Found::Elsewhere`], which is no answer. A return address is never the first byte of a range:
-//! sites and stubs do not start behind calls that return.
+//! [`Finding::OtherStack`], which is no answer. A return address is never the first byte of a
+//! range: sites and stubs do not start behind calls that return.
 
 use crate::addr::CodeAddr;
 use crate::interrupted::{self, RED_ZONE, STACK_POINTER_AT};
@@ -23,7 +23,7 @@ use crate::publish::signed;
 
 /// What was found of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Finding {
     /// It is outside all ranges.
     Outside,
     /// Its program counter, now or after a signal handler, is this address.
@@ -31,11 +31,11 @@ pub(super) enum Found {
     /// It may return to this address.
     Returns(u64),
     /// It is on a stack that is not known: this is its stack pointer.
-    Elsewhere(u64),
+    OtherStack(u64),
 }
 
 /// Where a thread is: the state that is looked at.
-pub(super) struct Place<'a> {
+pub(super) struct ThreadPlace<'a> {
     /// Its program counter.
     pub(super) pc: u64,
     /// Its general registers.
@@ -59,13 +59,13 @@ fn returns_into(vacated: &[Vacated], at: u64) -> bool {
 }
 
 /// What a register that holds this says of where its thread is, which executes other code.
-fn held(vacated: &[Vacated], at: u64, strip: fn(u64) -> u64) -> Found {
+fn held(vacated: &[Vacated], at: u64, strip: fn(u64) -> u64) -> Finding {
     let is_start = |part: &Vacated| part.range().start().get() == at;
     match returns_into(vacated, strip(at)) {
-        true => Found::Returns(strip(at)),
+        true => Finding::Returns(strip(at)),
         // protection: stop-knows-stubs-in-registers
-        false if vacated.iter().any(is_start) => Found::Executes(at),
-        false => Found::Outside,
+        false if vacated.iter().any(is_start) => Finding::Executes(at),
+        false => Finding::Outside,
     }
 }
 
@@ -75,7 +75,7 @@ fn held(vacated: &[Vacated], at: u64, strip: fn(u64) -> u64) -> Found {
 ///
 /// `low..high` is the stack of that thread, which is mapped from its stack pointer on, and the
 /// thread is the one that calls, or is stopped.
-pub(super) unsafe fn look(place: &Place<'_>, vacated: &[Vacated]) -> Found {
+pub(super) unsafe fn look(place: &ThreadPlace<'_>, vacated: &[Vacated]) -> Finding {
     // SAFETY: as the caller promises.
     unsafe { look_without(signed::strip, place, vacated) }
 }
@@ -85,22 +85,22 @@ pub(super) unsafe fn look(place: &Place<'_>, vacated: &[Vacated]) -> Found {
 /// # Safety
 ///
 /// As for [`look`].
-unsafe fn look_without(strip: fn(u64) -> u64, place: &Place<'_>, vacated: &[Vacated]) -> Found {
+unsafe fn look_without(strip: fn(u64) -> u64, place: &ThreadPlace<'_>, vacated: &[Vacated]) -> Finding {
     // protection: grace-period-looks-at-the-counter
     if inside(vacated, place.pc) {
-        return Found::Executes(place.pc);
+        return Finding::Executes(place.pc);
     }
     if vacated.is_empty() {
-        return Found::Outside;
+        return Finding::Outside;
     }
     // protection: grace-period-looks-at-registers
     let mut registers = place.registers.iter().map(|at| held(vacated, *at, strip));
-    if let Some(found) = registers.find(|found| *found != Found::Outside) {
+    if let Some(found) = registers.find(|found| *found != Finding::Outside) {
         return found;
     }
     if !(place.low..place.high).contains(&place.sp) {
         // protection: grace-period-knows-the-stack
-        return Found::Elsewhere(place.sp);
+        return Finding::OtherStack(place.sp);
     }
     // The red zone holds no return address, but may hold one that is about to be jumped to.
     let mut at = place.sp.saturating_sub(RED_ZONE).max(place.low) & !7;
@@ -111,17 +111,17 @@ unsafe fn look_without(strip: fn(u64) -> u64, place: &Place<'_>, vacated: &[Vaca
         let unsigned = strip(word);
         // protection: grace-period-walks-return-addresses
         if returns_into(vacated, unsigned) {
-            return Found::Returns(unsigned);
+            return Finding::Returns(unsigned);
         }
         // The first byte of a range is nothing to return to, but may be where a handler interrupted the thread.
         // SAFETY: as above; the words around are checked against the bounds inside.
         // protection: grace-period-looks-into-interrupted-frames
         if inside(vacated, word) && unsafe { is_saved_counter(at, place) } {
-            return Found::Executes(word);
+            return Finding::Executes(word);
         }
         at += 8;
     }
-    Found::Outside
+    Finding::Outside
 }
 
 /// Whether the word at `at` is a program counter that a signal handler saved: the kernel saves with
@@ -130,7 +130,7 @@ unsafe fn look_without(strip: fn(u64) -> u64, place: &Place<'_>, vacated: &[Vaca
 /// # Safety
 ///
 /// `at` is an aligned word of the thread's stack, which is mapped from its stack pointer on.
-unsafe fn is_saved_counter(at: u64, place: &Place<'_>) -> bool {
+unsafe fn is_saved_counter(at: u64, place: &ThreadPlace<'_>) -> bool {
     let word = |offset: isize| {
         let saved = at.checked_add_signed(8 * offset as i64)?;
         let is_stack = saved >= place.sp.max(place.low) && saved.checked_add(8)? <= place.high;
@@ -158,9 +158,9 @@ mod tests {
         ]
     }
 
-    fn found(pc: u64, register: u64, stack: &[u64]) -> Found {
+    fn found(pc: u64, register: u64, stack: &[u64]) -> Finding {
         let low = stack.as_ptr() as u64;
-        let place = Place {
+        let place = ThreadPlace {
             pc,
             registers: &[register],
             sp: low,
@@ -183,13 +183,13 @@ mod tests {
             (0x2008, false),
         ] {
             let expected = if inside {
-                Found::Executes(pc)
+                Finding::Executes(pc)
             } else {
-                Found::Outside
+                Finding::Outside
             };
             assert_eq!(found(pc, 0, &[0; 4]), expected, "{pc:#x}");
         }
-        assert_eq!(found(0, 0x1000, &[0; 4]), Found::Executes(0x1000));
+        assert_eq!(found(0, 0x1000, &[0; 4]), Finding::Executes(0x1000));
     }
 
     /// Registers and the stack hold addresses of code for many reasons; what is returned to is a
@@ -199,10 +199,10 @@ mod tests {
         for at in 0x2000..0x200a_u64 {
             let (register, word) = (found(0, at, &[0; 4]), found(0, 0, &[0, at, 0]));
             let (by_register, by_word) = match at {
-                // Where a far jump may lead.
-                0x2001 => (Found::Executes(at), Found::Outside),
-                0x2005 => (Found::Returns(at), Found::Returns(at)),
-                _ => (Found::Outside, Found::Outside),
+                // Where a far jump may go.
+                0x2001 => (Finding::Executes(at), Finding::Outside),
+                0x2005 => (Finding::Returns(at), Finding::Returns(at)),
+                _ => (Finding::Outside, Finding::Outside),
             };
             assert_eq!((register, word), (by_register, by_word), "{at:#x}");
         }
@@ -213,9 +213,9 @@ mod tests {
         for index in 0..40 {
             let mut stack = [7; 40];
             stack[index] = 0x1001;
-            assert_eq!(found(0, 0, &stack), Found::Returns(0x1001));
+            assert_eq!(found(0, 0, &stack), Finding::Returns(0x1001));
             stack[index] = 0x1000;
-            assert_eq!(found(0, 0, &stack), Found::Outside);
+            assert_eq!(found(0, 0, &stack), Finding::Outside);
         }
     }
 
@@ -225,7 +225,7 @@ mod tests {
         let strip = |word| signed::without(word, signed::MASK_48);
         let look = |register: u64, stack: &[u64]| {
             let low = stack.as_ptr() as u64;
-            let place = Place {
+            let place = ThreadPlace {
                 pc: 0,
                 registers: &[register],
                 sp: low,
@@ -237,12 +237,12 @@ mod tests {
         };
         for signature in [0, 0x0001 << 48, 0x7f << 48, 0xff00 << 48, 0x3c55 << 48] {
             let to = 0x2005;
-            assert_eq!(look(to | signature, &[0; 4]), Found::Returns(to));
-            assert_eq!(look(0, &[0, 0, to | signature, 0]), Found::Returns(to));
-            assert_eq!(look(0, &[0, 0, (to + 1) | signature, 0]), Found::Outside);
+            assert_eq!(look(to | signature, &[0; 4]), Finding::Returns(to));
+            assert_eq!(look(0, &[0, 0, to | signature, 0]), Finding::Returns(to));
+            assert_eq!(look(0, &[0, 0, (to + 1) | signature, 0]), Finding::Outside);
         }
         // The native one takes nothing off what is not signed.
-        assert_eq!(found(0, 0, &[0, 0x2005]), Found::Returns(0x2005));
+        assert_eq!(found(0, 0, &[0, 0x2005]), Finding::Returns(0x2005));
     }
 
     static FOUND: AtomicU64 = AtomicU64::new(0);
@@ -253,7 +253,7 @@ mod tests {
         let context = unsafe { &*context.cast::<interrupted::Context>() };
         let pc = interrupted::counter(context);
         let here = 0_u64;
-        let place = Place {
+        let place = ThreadPlace {
             pc: 0,
             registers: &[],
             sp: (&raw const here) as u64,
@@ -265,7 +265,7 @@ mod tests {
             // SAFETY: this thread's stack, as far as frames are on it that were there before the signal.
             unsafe { look(&place, &[part]) }
         };
-        let right = look_for(pc) == Found::Executes(pc) && look_for(pc - 1) == Found::Returns(pc);
+        let right = look_for(pc) == Finding::Executes(pc) && look_for(pc - 1) == Finding::Returns(pc);
         FOUND.store(1 + u64::from(right), Ordering::Relaxed);
     }
 
@@ -294,13 +294,13 @@ mod tests {
             stack[index] = 0x1000;
             stack[index + 1] = 16;
             stack[index.checked_add_signed(STACK_POINTER_AT).unwrap()] = end;
-            assert_eq!(found(0, 0, &stack), Found::Outside, "{index}");
+            assert_eq!(found(0, 0, &stack), Finding::Outside, "{index}");
         }
     }
 
     #[test]
-    fn a_thread_on_a_stack_that_is_not_its_own_is_elsewhere() {
-        let place = Place {
+    fn a_thread_on_a_stack_that_is_not_its_own_is_told_apart() {
+        let place = ThreadPlace {
             pc: 0,
             registers: &[],
             sp: 64,
@@ -308,6 +308,6 @@ mod tests {
             high: 8192,
         };
         // SAFETY: nothing is read, as the stack pointer is outside.
-        assert_eq!(unsafe { look(&place, &parts()) }, Found::Elsewhere(64));
+        assert_eq!(unsafe { look(&place, &parts()) }, Finding::OtherStack(64));
     }
 }

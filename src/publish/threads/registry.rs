@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::ask::Ask;
+use super::ask::Question;
 use crate::error::Errno;
 use crate::publish::{Error, Result};
 
@@ -32,7 +32,7 @@ pub(super) struct Slot {
     /// The number of the question and its [`phase`](super::ask), in the low two bits.
     pub(super) state: AtomicU64,
     /// What is asked, valid from ASKED until ANSWERED.
-    pub(super) ask: AtomicPtr<Ask>,
+    pub(super) ask: AtomicPtr<Question>,
     /// What was found, and where.
     pub(super) found: AtomicU32,
     pub(super) at: AtomicU64,

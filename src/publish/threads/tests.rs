@@ -9,7 +9,7 @@ use super::*;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::process::in_child;
-use crate::memory::{Arena, Placed, Reach, SegmentKind, SegmentNeed};
+use crate::memory::{Arena, PlacedSegments, Reach, SegmentKind, SegmentNeed};
 use crate::publish::Error;
 use crate::publish::{Moment, Stopped, Vacated, World};
 
@@ -28,18 +28,18 @@ fn world() -> SignalWorld {
     world.patience(Duration::from_secs(60))
 }
 
-/// Where the code that calls back stands, behind the code that spins.
+/// Where the code that calls back is, behind the code that spins.
 const CALL: u32 = 64;
 
 /// The length of the code that calls back.
 const CALL_LEN: u64 = HOST.call.len() as u64;
 
-struct Code {
-    _placed: Placed,
+struct TestCode {
+    _placed: PlacedSegments,
     start: CodeAddr,
 }
 
-impl Code {
+impl TestCode {
     fn new() -> Self {
         let need = SegmentNeed {
             kind: SegmentKind::Code,
@@ -128,7 +128,7 @@ fn stopped_threads_do_nothing_until_they_are_released() {
 #[test]
 fn a_thread_inside_makes_the_change_fail_or_wait() {
     let _alone = alone();
-    let (world, code) = (world(), Code::new());
+    let (world, code) = (world(), TestCode::new());
     let flag = std::sync::atomic::AtomicU32::new(0);
     let inside = code.range(0, HOST.spin.len() as u64);
     with_thread(
@@ -197,7 +197,7 @@ extern "C" fn blocks() {
 #[test]
 fn a_return_address_is_found_below_a_callee_that_blocks() {
     let _alone = alone();
-    let (world, code) = (world(), Code::new());
+    let (world, code) = (world(), TestCode::new());
     let world = world.when_inside(WhenInside::Fail);
     HOLD.store(true, Ordering::SeqCst);
     HELD.store(false, Ordering::SeqCst);
@@ -236,7 +236,7 @@ fn a_return_address_is_found_below_a_callee_that_blocks() {
 #[test]
 fn a_grace_period_is_about_what_was_retired_before_it_began() {
     let _alone = alone();
-    let (world, code) = (world(), Code::new());
+    let (world, code) = (world(), TestCode::new());
     let world = world.when_inside(WhenInside::Wait(Duration::from_secs(20)));
     let flag = std::sync::atomic::AtomicU32::new(0);
     let inside = code.range(0, HOST.spin.len() as u64);
@@ -284,7 +284,7 @@ extern "C" fn stops_from_inside() {
 #[test]
 fn the_callers_own_return_address_counts_too() {
     let _alone = alone();
-    let code = Code::new();
+    let code = TestCode::new();
     let _attached = world().attach().unwrap();
     OWN.store(code.start.get() + u64::from(CALL), Ordering::SeqCst);
     HELD.store(false, Ordering::SeqCst);
@@ -383,7 +383,7 @@ fn a_thread_that_blocks_the_signal_is_named() {
             block(libc::SIG_BLOCK);
             tell.send(registry::this_thread()).unwrap();
             finished.recv().unwrap();
-            // The signals of questions that were given up come now, and find nothing asked.
+            // The signals of questions that timed out come now, and find nothing asked.
             block(libc::SIG_UNBLOCK);
         });
         let tid = told.recv().unwrap();

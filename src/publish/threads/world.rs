@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::ask::{self, Action, Closed, Outcome, Round};
-use super::look::Found;
+use super::look::Finding;
 use super::{SignalAttached, registry, signal};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::error::Errno;
@@ -116,14 +116,14 @@ impl SignalWorld {
     /// Waits until no attached thread is in the ranges or returns there, this one included; the
     /// proof covers the ranges.
     ///
-    /// Nothing may lead into the ranges any more, as is so for the stubs that the engine has
+    /// Nothing may branch into the ranges any more, as is so for the stubs that the engine has
     /// retired. A program counter at a range's first byte counts as inside, a return address there
     /// does not. What lies on this thread's stack by chance counts too: the answer for it is an
     /// error that waiting does not change.
     ///
     /// # Errors
     ///
-    /// [`Error::ThreadInside`] when the time is over, [`Error::ThreadElsewhere`],
+    /// [`Error::ThreadInside`] when the time is over, [`Error::ThreadOnOtherStack`],
     /// [`Error::ThreadSilent`].
     pub fn grace_period(&self, ranges: &[CodeRange]) -> Result<GracePeriod> {
         let vacated: Box<[Vacated]> = ranges.iter().copied().map(Vacated::anywhere).collect();
@@ -151,7 +151,7 @@ impl SignalWorld {
         let found = ask::look_at_self(vacated);
         self.judge(
             match found {
-                Found::Outside => Outcome::AllOutside,
+                Finding::Outside => Outcome::AllOutside,
                 found => Outcome::Inside(registry::this_thread(), found),
             },
             vacated,
@@ -166,7 +166,7 @@ impl SignalWorld {
         loop {
             let (failed, longest) = match (attempt(), self.when_inside) {
                 (
-                    Err(error @ (Error::ThreadInside { .. } | Error::ThreadElsewhere { .. })),
+                    Err(error @ (Error::ThreadInside { .. } | Error::ThreadOnOtherStack { .. })),
                     WhenInside::Wait(longest),
                 ) => (error, longest),
                 (Err(error @ Error::WorldNotStopped { .. }), _) => (error, self.patience),
@@ -202,15 +202,15 @@ impl SignalWorld {
                     errno: Errno(errno),
                 });
             }
-            Outcome::Inside(thread, Found::Elsewhere(sp)) => {
-                return Err(Error::ThreadElsewhere {
+            Outcome::Inside(thread, Finding::OtherStack(sp)) => {
+                return Err(Error::ThreadOnOtherStack {
                     thread,
                     sp: CodeAddr::new(sp),
                 });
             }
-            Outcome::Inside(thread, Found::Executes(at)) => (thread, at, false),
-            Outcome::Inside(thread, Found::Returns(at)) => (thread, at, true),
-            Outcome::Inside(_, Found::Outside) => return Ok(()),
+            Outcome::Inside(thread, Finding::Executes(at)) => (thread, at, false),
+            Outcome::Inside(thread, Finding::Returns(at)) => (thread, at, true),
+            Outcome::Inside(_, Finding::Outside) => return Ok(()),
         };
         let at = CodeAddr::new(at);
         Err(Error::ThreadInside {

@@ -16,7 +16,7 @@ static BEFORE: [AtomicPtr<libc::sigaction>; TRAP_SIGNALS.len()] =
     [const { AtomicPtr::new(ptr::null_mut()) }; TRAP_SIGNALS.len()];
 /// Whether a handler that wanted to be called once (`SA_RESETHAND`) has been.
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
-/// How many traps led to an exit stub.
+/// How many traps went to an exit stub.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 type Handler = extern "C" fn(libc::c_int);
@@ -88,7 +88,7 @@ extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, frame: *m
     let trap = interrupted::trapped_at(interrupted::counter(context), code);
     if let Some(exit_stub) = trap.and_then(|at| TABLE.find(at)) {
         TAKEN.fetch_add(1, Ordering::Relaxed);
-        // protection: trap-leads-to-its-exit-stub
+        // protection: trap-goes-to-its-exit-stub
         interrupted::set_counter(context, exit_stub);
         return;
     }
@@ -148,7 +148,7 @@ fn is_fault(info: *mut libc::siginfo_t) -> bool {
     unsafe { (*info).si_code > 0 }
 }
 
-/// Gives the signal its default disposition back and sends it again, so that the process dies of it
+/// Restores the signal's default disposition and sends it again, so that the process dies of it
 /// as it would have: with the signal's number, and a core.
 fn die(signal: libc::c_int) {
     let default = MaybeUninit::<libc::sigaction>::zeroed();

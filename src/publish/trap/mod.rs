@@ -59,14 +59,15 @@ impl Traps {
     ///
     /// # Errors
     ///
-    /// [`Error::ThreadUnknown`](crate::publish::Error::ThreadUnknown) if the system refuses a handler.
+    /// [`Error::ThreadUnknown`](crate::publish::Error::ThreadUnknown) if the system refuses a
+    /// handler.
     pub fn install() -> Result<&'static Self> {
         let _turn = WRITERS.wait(None);
         chain::install()?;
         Ok(&TRAPS)
     }
 
-    /// Notes that the trapping instruction at `at` leads to `exit_stub`. The byte is written
+    /// Notes that the trapping instruction at `at` goes to `exit_stub`. The byte is written
     /// afterwards.
     ///
     /// # Safety
@@ -89,20 +90,20 @@ impl Traps {
         }
     }
 
-    /// Notes the trap of a site of the engine's, which leads to the exit stub that was made for it.
+    /// Notes the trap of a site of the engine's, which goes to the exit stub that was made for it.
     pub(crate) fn note(&self, site: CodeAddr, exit_stub: CodeAddr) {
         // SAFETY: the site starts at an instruction boundary, as its registration has found. Its exit stub captures all
-        // registers as they are there. It is given back only with the trap, when the module goes.
+        // registers as they are there. It is freed only with the trap, when the module goes.
         unsafe { self.set(site, exit_stub) };
     }
 
-    /// Where the trap at `at` leads.
+    /// Where the trap at `at` goes.
     #[must_use]
     pub fn exit_stub(&self, at: CodeAddr) -> Option<CodeAddr> {
         TABLE.find(at.get()).map(CodeAddr::new)
     }
 
-    /// Makes the instruction at `at` a trap that leads to `exit_stub`: notes it, then writes its
+    /// Makes the instruction at `at` a trap that goes to `exit_stub`: notes it, then writes its
     /// first bytes. It remains to publish them, at [`Level::Immediate`](super::Level::Immediate)
     /// where no thread may execute the old instruction any more.
     ///

@@ -1,8 +1,8 @@
-//! Which trapping instructions are ours, and where each leads: read by a signal handler, without a
+//! Which trapping instructions are ours, and where each goes: read by a signal handler, without a
 //! lock.
 //!
 //! An open-addressed table of pairs of atomics. A cell's address is written once and never taken
-//! away, so a chain of probes never breaks; cleared, a cell leads nowhere. A table that is half
+//! away, so a chain of probes never breaks; a cleared cell has no target. A table that is half
 //! full is replaced by a larger copy; old ones are kept, as a handler may be reading one at that
 //! moment: all of them together are no larger than the current one. A fork copies the table with
 //! the code that it is about.
@@ -16,7 +16,7 @@ const EMPTY: u64 = 0;
 struct Cell {
     /// The trap's address.
     at: AtomicU64,
-    /// Where it leads, or 0.
+    /// Where it goes, or 0.
     to: AtomicU64,
 }
 
@@ -64,7 +64,7 @@ impl Table {
         unsafe { self.cells.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Where the trap at that address leads. Async-signal-safe.
+    /// Where the trap at that address goes. Async-signal-safe.
     pub(super) fn find(&self, at: u64) -> Option<u64> {
         let cell = self.cells()?.cell(at)?;
         // An empty cell may be taken by another address between two looks: it is asked again which
@@ -73,7 +73,7 @@ impl Table {
         (cell.at.load(Ordering::Acquire) == at && to != 0).then_some(to)
     }
 
-    /// Sets where it leads; 0 for nowhere. One thread at a time.
+    /// Sets where it goes; 0 for no target. One thread at a time.
     pub(super) fn set(&self, at: u64, to: u64) {
         let cells = match self.cells() {
             Some(cells) if 2 * self.used.load(Ordering::Relaxed) < cells.0.len() => cells,
@@ -86,7 +86,7 @@ impl Table {
         }
     }
 
-    /// A table of twice the length, without the cells that lead nowhere.
+    /// A table of twice the length, without the cells that have no target.
     fn grow(&self) -> &Cells {
         let old = self.cells();
         let larger = Cells::new(old.map_or(64, |old| 2 * old.0.len()));

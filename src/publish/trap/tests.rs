@@ -8,22 +8,22 @@ use super::*;
 use crate::addr::{CodeRange, Len};
 use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::process::in_child;
-use crate::memory::{Arena, CodeMemory, Placed, Reach, SegmentKind, SegmentNeed};
+use crate::memory::{Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, SegmentNeed};
 use crate::publish::{Level, Publisher};
 
 mod profiled;
 
 type Function = extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64;
 
-struct Code {
-    placed: Placed,
+struct TestCode {
+    placed: PlacedSegments,
     site: CodeAddr,
     exit_stub: CodeAddr,
     /// A trap that is nobody's, and a return.
     foreign: CodeAddr,
 }
 
-impl Code {
+impl TestCode {
     fn new() -> Self {
         let need = SegmentNeed {
             kind: SegmentKind::Code,
@@ -139,8 +139,8 @@ fn raise() {
 }
 
 #[test]
-fn a_trap_leads_to_its_exit_stub_with_all_registers_and_back_when_it_is_cleared() {
-    let code = Code::new();
+fn a_trap_goes_to_its_exit_stub_with_all_registers_and_back_when_it_is_cleared() {
+    let code = TestCode::new();
     assert_eq!(code.call(), OLD);
     let traps = Traps::install().unwrap();
     code.arm(traps);
@@ -187,7 +187,7 @@ fn a_handler_that_came_after_ours_and_hands_on_to_it_is_not_handed_on_to() {
 
 #[test]
 fn a_write_that_is_refused_leaves_no_trap() {
-    let (code, other) = (Code::new(), Code::new());
+    let (code, other) = (TestCode::new(), TestCode::new());
     let traps = Traps::install().unwrap();
     // SAFETY: refused, as the memory is another's.
     assert!(unsafe { traps.arm(&other.placed.memory(), code.site, code.exit_stub) }.is_err());
@@ -207,7 +207,7 @@ fn what_is_not_ours_goes_to_the_handler_that_was_there() {
         assert!(in_child(|| {
             chain::forget();
             handle(handler, flags);
-            let code = Code::new();
+            let code = TestCode::new();
             code.arm(Traps::install().unwrap());
             SEEN.store(0, Ordering::Relaxed);
             // Where the counter stays at a trap, a handler that cannot move it never gets past.
@@ -232,18 +232,18 @@ fn what_is_not_ours_goes_to_the_handler_that_was_there() {
 
 #[test]
 fn without_a_handler_before_a_foreign_breakpoint_kills() {
-    let dies = |before: libc::sighandler_t, work: &dyn Fn(&Code)| {
+    let dies = |before: libc::sighandler_t, work: &dyn Fn(&TestCode)| {
         died_of(|| {
             chain::forget();
             handle(before, 0);
-            let code = Code::new();
+            let code = TestCode::new();
             code.arm(Traps::install().unwrap());
             assert_eq!(code.call(), NEW);
             work(&code);
         })
     };
-    let breakpoint = |code: &Code| assert_ne!(call(code.foreign), OLD);
-    let raise = |_: &Code| raise();
+    let breakpoint = |code: &TestCode| assert_ne!(call(code.foreign), OLD);
+    let raise = |_: &TestCode| raise();
     assert_eq!(dies(libc::SIG_DFL, &breakpoint), SIGNAL);
     assert_eq!(dies(libc::SIG_DFL, &raise), SIGNAL);
     assert_eq!(dies(libc::SIG_IGN, &breakpoint), SIGNAL);
@@ -262,7 +262,7 @@ extern "C" fn calls_a_trapped_function(_signal: libc::c_int) {
 fn a_handler_that_was_handed_a_trap_may_trap_itself() {
     assert!(in_child(|| {
         chain::forget();
-        let code = Code::new();
+        let code = TestCode::new();
         // One that does not ask for it has the signal blocked, as it would have without us.
         let handler = calls_a_trapped_function as *const () as libc::sighandler_t;
         handle(handler, libc::SA_NODEFER);
@@ -279,7 +279,7 @@ fn a_handler_that_was_handed_a_trap_may_trap_itself() {
 
 #[test]
 fn on_an_alternate_stack_and_with_errno_kept() {
-    let code = Code::new();
+    let code = TestCode::new();
     code.arm(Traps::install().unwrap());
     std::thread::spawn(move || {
         let stack = Vec::<u8>::leak(std::vec![0; 64 << 10]);
@@ -298,7 +298,10 @@ fn on_an_alternate_stack_and_with_errno_kept() {
         assert_eq!(unsafe { *libc::__errno_location() }, 77);
         // SAFETY: fills this thread's own stack, which nothing else refers to now.
         let used = unsafe { std::slice::from_raw_parts(stack.as_ptr(), stack.len()) };
-        assert!(used.iter().any(|byte| *byte != 0), "the handler ran elsewhere");
+        assert!(
+            used.iter().any(|byte| *byte != 0),
+            "the handler ran on another stack"
+        );
     })
     .join()
     .unwrap();
@@ -306,7 +309,7 @@ fn on_an_alternate_stack_and_with_errno_kept() {
 
 #[test]
 fn a_forks_child_takes_its_traps_and_sets_its_own() {
-    let (code, own) = (Code::new(), Code::new());
+    let (code, own) = (TestCode::new(), TestCode::new());
     let traps = Traps::install().unwrap();
     code.arm(traps);
     // Somebody is setting a trap at the moment of the fork.
@@ -324,7 +327,7 @@ fn a_forks_child_takes_its_traps_and_sets_its_own() {
 fn many_threads_trap_at_once_while_others_are_past_the_site() {
     let traps = Traps::install().unwrap();
     let (stop, calls, new) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-    let code = Code::new();
+    let code = TestCode::new();
     // Odd while nothing but the exit stub may be executed.
     let phase = AtomicU64::new(0);
     std::thread::scope(|scope| {

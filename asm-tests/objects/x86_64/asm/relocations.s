@@ -1,5 +1,5 @@
 # Every relocation the loader knows, each at a label of its own: `at_NAME` for R_X86_64_NAME, in .data where the field
-# stands alone. Addends are all different. Symbols: far (external, far away), low (external, below 2 GiB), near
+# is alone. Addends are all different. Symbols: far (external, far away), low (external, below 2 GiB), near
 # (external, near the image), byte (external, below 128), here (in .text), there (in .data), absent (weak, undefined).
     .text
     .globl here

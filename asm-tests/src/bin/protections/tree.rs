@@ -18,7 +18,7 @@ pub struct Tree {
 }
 
 /// The text of each file before it was changed. Dropping it puts that back.
-pub struct Taken(Vec<(PathBuf, String)>);
+pub struct ChangedFiles(Vec<(PathBuf, String)>);
 
 impl Tree {
     /// Checks out the last commit. What is the same as the last time is left alone, so that builds
@@ -49,8 +49,8 @@ impl Tree {
     }
 
     /// Takes a protection out, as long as the result lives.
-    pub fn take_out(&self, one: &Protection) -> Result<Taken> {
-        let mut taken = Taken(Vec::new());
+    pub fn take_out(&self, one: &Protection) -> Result<ChangedFiles> {
+        let mut taken = ChangedFiles(Vec::new());
         let marks = marks(&self.root)?;
         for edit in &one.edits {
             let path = marks.get(&edit.mark);
@@ -66,7 +66,7 @@ impl Tree {
     }
 }
 
-impl Drop for Taken {
+impl Drop for ChangedFiles {
     fn drop(&mut self) {
         for (path, before) in self.0.iter().rev() {
             if let Err(error) = fs::write(path, before) {

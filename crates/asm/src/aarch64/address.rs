@@ -4,7 +4,7 @@ use super::constant;
 use super::emit::{Emitter, base};
 use super::imm::{Disp, Imm12};
 use super::insn::{self, Base, Gpr, Mem};
-use crate::backend::Refusal;
+use crate::backend::EncodingRefusal;
 use crate::lower::Lower;
 use crate::op::{self, Address, Extension, Width};
 
@@ -14,7 +14,7 @@ const TWO_IMMEDIATES: u32 = 1 << 24;
 
 impl Emitter<'_> {
     /// The operand for a memory address, in a load or store of that width; may take one register.
-    pub(super) fn address(&mut self, address: Address, width: Width) -> Result<Mem, Refusal> {
+    pub(super) fn address(&mut self, address: Address, width: Width) -> Result<Mem, EncodingRefusal> {
         if let op::Base::Reg(reg) = address.base {
             return self.displaced(base(reg)?, address.disp, width);
         }
@@ -28,7 +28,7 @@ impl Emitter<'_> {
     }
 
     /// A register that holds exactly the address; may take one.
-    pub(super) fn pointer(&mut self, address: Address) -> Result<Base, Refusal> {
+    pub(super) fn pointer(&mut self, address: Address) -> Result<Base, EncodingRefusal> {
         if let (op::Base::Reg(reg), 0) = (address.base, address.disp) {
             return base(reg);
         }
@@ -45,7 +45,7 @@ impl Emitter<'_> {
     }
 
     /// Loads what an address is based on.
-    fn load_base(&mut self, at: Gpr, from: op::Base) -> Result<(), Refusal> {
+    fn load_base(&mut self, at: Gpr, from: op::Base) -> Result<(), EncodingRefusal> {
         match from {
             op::Base::Reg(reg) => self.add_disp(at, base(reg)?, 0),
             op::Base::Absolute(addr) => {
@@ -67,7 +67,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn displaced(&mut self, base: Base, disp: i32, width: Width) -> Result<Mem, Refusal> {
+    fn displaced(&mut self, base: Base, disp: i32, width: Width) -> Result<Mem, EncodingRefusal> {
         if let Some(disp) = Disp::new(disp, width) {
             return Ok(Mem::Disp(base, disp));
         }
@@ -77,12 +77,12 @@ impl Emitter<'_> {
     }
 
     /// `dst` becomes `base + disp`; may need a register for a moment.
-    pub(super) fn add_disp(&mut self, dst: Gpr, base: Base, disp: i32) -> Result<(), Refusal> {
+    pub(super) fn add_disp(&mut self, dst: Gpr, base: Base, disp: i32) -> Result<(), EncodingRefusal> {
         self.put_sum(dst, base, i64::from(disp))
     }
 
     /// `dst` becomes `base + by`, all 64 bits; may need a register for a moment.
-    pub(super) fn put_sum(&mut self, dst: Gpr, base: Base, by: i64) -> Result<(), Refusal> {
+    pub(super) fn put_sum(&mut self, dst: Gpr, base: Base, by: i64) -> Result<(), EncodingRefusal> {
         match u32::try_from(by.unsigned_abs()) {
             Ok(0) if base == dst.into() => {}
             Ok(0) if base != Base::SP => {

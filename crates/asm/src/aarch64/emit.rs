@@ -8,17 +8,17 @@ use super::imm::{Imm12, Logical, Shift};
 use super::insn::{self, Base, Gpr, LEN, Mem, Source};
 use super::regs::{Hw, SCRATCH_ORDER, hw};
 use super::{branch, constant};
-use crate::backend::{BranchKind, Code, Refusal, extended, immediate};
+use crate::backend::{BranchKind, EncodedCode, EncodingRefusal, extended, immediate};
 use crate::lower::{ADDEND, Lower, NAMELESS, Named, constant_last};
-use crate::op::{Address, Bits, Cond, Dest, Extension, Value, ValueNumber, Width};
+use crate::op::{Address, Bits, Cond, Dest, Extension, OpValue, ValueNumber, Width};
 
 pub(super) struct Emitter<'c> {
-    pub(super) code: &'c mut Code,
+    pub(super) code: &'c mut EncodedCode,
     pub(super) free: RegSet,
 }
 
 /// A register that an address can be based on.
-pub(super) fn base(reg: DwarfReg) -> Result<Base, Refusal> {
+pub(super) fn base(reg: DwarfReg) -> Result<Base, EncodingRefusal> {
     match hw(reg) {
         Some(Hw::Sp) => Ok(Base::SP),
         _ => Emitter::gpr(reg).map(Base::from),
@@ -39,7 +39,7 @@ impl Lower for Emitter<'_> {
     type Mem = Mem;
     const UNIT: usize = LEN as usize;
 
-    fn code(&mut self) -> &mut Code {
+    fn code(&mut self) -> &mut EncodedCode {
         self.code
     }
 
@@ -52,17 +52,17 @@ impl Lower for Emitter<'_> {
         preferred.or_else(|| self.free.first())
     }
 
-    fn named(reg: DwarfReg) -> Result<Named<Gpr, u8>, Refusal> {
+    fn named(reg: DwarfReg) -> Result<Named<Gpr, u8>, EncodingRefusal> {
         match hw(reg).ok_or(NAMELESS)? {
             Hw::Gpr(n) => Ok(Named::General(Gpr(n))),
             Hw::Vector(n) => Ok(Named::Float(n)),
-            Hw::Sp => Err(Refusal::Unusable(
+            Hw::Sp => Err(EncodingRefusal::Unusable(
                 "the stack pointer where a general register is needed",
             )),
         }
     }
 
-    fn memory(&mut self, address: Address, width: Width) -> Result<Mem, Refusal> {
+    fn memory(&mut self, address: Address, width: Width) -> Result<Mem, EncodingRefusal> {
         self.address(address, width)
     }
 
@@ -74,13 +74,19 @@ impl Lower for Emitter<'_> {
         constant::put(dst, value, &mut self.code.bytes);
     }
 
-    fn load(&mut self, dst: Gpr, src: Address, width: Width, extension: Extension) -> Result<(), Refusal> {
+    fn load(
+        &mut self,
+        dst: Gpr,
+        src: Address,
+        width: Width,
+        extension: Extension,
+    ) -> Result<(), EncodingRefusal> {
         let src = self.memory_before(DwarfReg::new(dst.0.into()), src, width)?;
         insn::load(dst, src, width, extension, &mut self.code.bytes);
         Ok(())
     }
 
-    fn put_address(&mut self, dst: Gpr, from: DwarfReg, disp: i32) -> Result<(), Refusal> {
+    fn put_address(&mut self, dst: Gpr, from: DwarfReg, disp: i32) -> Result<(), EncodingRefusal> {
         self.add_disp(dst, base(from)?, disp)
     }
 
@@ -90,9 +96,11 @@ impl Lower for Emitter<'_> {
         src: u8,
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         if matches!(width, Width::B1 | Width::B2) {
-            return Err(Refusal::Unusable("less than 4 bytes of a vector register"));
+            return Err(EncodingRefusal::Unusable(
+                "less than 4 bytes of a vector register",
+            ));
         }
         insn::mov_from_vector(dst, src, width, &mut self.code.bytes);
         if width == Width::B4 && extension == Extension::Sign {
@@ -101,19 +109,19 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn mov_to_float(&mut self, dst: u8, src: Gpr, width: Width) -> Result<(), Refusal> {
+    fn mov_to_float(&mut self, dst: u8, src: Gpr, width: Width) -> Result<(), EncodingRefusal> {
         insn::mov_to_vector(dst, src.into(), width, &mut self.code.bytes);
         Ok(())
     }
 
-    fn copy_float(&mut self, dst: u8, src: u8) -> Result<(), Refusal> {
+    fn copy_float(&mut self, dst: u8, src: u8) -> Result<(), EncodingRefusal> {
         if dst != src {
             insn::mov_vector(dst, src, &mut self.code.bytes);
         }
         Ok(())
     }
 
-    fn load_float(&mut self, dst: u8, src: Address, width: Width) -> Result<(), Refusal> {
+    fn load_float(&mut self, dst: u8, src: Address, width: Width) -> Result<(), EncodingRefusal> {
         let src = self.address(src, width)?;
         insn::load_vector(dst, src, width, &mut self.code.bytes);
         Ok(())
@@ -139,18 +147,18 @@ impl Lower for Emitter<'_> {
         value == 0
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
+    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
         self.put_sum(to, to.into(), by as i64)
     }
 
     fn add_directly(
         &mut self,
         to: Gpr,
-        by: Value,
+        by: OpValue,
         width: Width,
         extension: Extension,
-    ) -> Result<bool, Refusal> {
-        let Value::Reg(by) = by else {
+    ) -> Result<bool, EncodingRefusal> {
+        let OpValue::Reg(by) = by else {
             return Ok(false);
         };
         if let Named::General(by) = Self::named(by)? {
@@ -171,13 +179,13 @@ impl Lower for Emitter<'_> {
         );
     }
 
-    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
         match (mask, Logical::new(mask)) {
             (u64::MAX, _) => {}
             (0, _) => constant::put(reg, 0, &mut self.code.bytes),
             (_, Some(mask)) => insn::and_imm(reg, reg, mask, &mut self.code.bytes),
             (_, None) => {
-                let mask = Value::imm(mask);
+                let mask = OpValue::imm(mask);
                 let mask = self.in_temp(mask, Width::B8, Extension::Zero, "a mask that does not fit")?;
                 insn::and(reg, reg, mask, &mut self.code.bytes);
             }
@@ -185,21 +193,21 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
+    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), EncodingRefusal> {
         let (put, by): (fn(_, _, _, &mut _), u8) = match how {
             Bits::Left(by) => (insn::lsl, by),
             Bits::Right(by) => (insn::lsr, by),
             Bits::RightSigned(by) => (insn::asr, by),
             Bits::And(mask) => return self.and(reg, mask, None),
         };
-        let by = Shift::new(by).ok_or(Refusal::Unusable("a shift by more than 63 bits"))?;
+        let by = Shift::new(by).ok_or(EncodingRefusal::Unusable("a shift by more than 63 bits"))?;
         if by.get() != 0 {
             put(reg, reg, by, &mut self.code.bytes);
         }
         Ok(())
     }
 
-    fn add_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    fn add_to_mem(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         let to = self.address(to, width)?;
         let sum = self.take("a value to add to")?;
         insn::load(sum, to, width, Extension::Zero, &mut self.code.bytes);
@@ -209,15 +217,15 @@ impl Lower for Emitter<'_> {
     }
 
     /// A loop of an exclusive load and store: nothing else in it touches memory.
-    fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    fn add_atomically(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         let to = self.pointer(to)?;
         let src = match src {
-            Value::Imm(value, _) => match Imm12::new(immediate(value, width)?.unsigned_abs()) {
+            OpValue::Imm(value, _) => match Imm12::new(immediate(value, width)?.unsigned_abs()) {
                 Some(_) => src,
                 None => self.as_register(src, width)?,
             },
-            Value::Reg(_) => src,
-            Value::Mem(_) | Value::Frame { .. } => self.as_register(src, width)?,
+            OpValue::Reg(_) => src,
+            OpValue::Mem(_) | OpValue::Frame { .. } => self.as_register(src, width)?,
         };
         let sum = self.take("a value to add to")?;
         let failed = self.take("the result of an exclusive store")?;
@@ -233,11 +241,11 @@ impl Lower for Emitter<'_> {
     fn branch(
         &mut self,
         cond: Cond,
-        lhs: Value,
-        rhs: Value,
+        lhs: OpValue,
+        rhs: OpValue,
         width: Width,
         dest: Dest,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let (cond, lhs, rhs) = constant_last(cond, lhs, rhs);
         let free = self.free;
         let extension = match cond {
@@ -250,11 +258,11 @@ impl Lower for Emitter<'_> {
         self.put_branch(BranchKind::JumpIf(cond), dest)
     }
 
-    fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
+    fn jump(&mut self, dest: Dest) -> Result<(), EncodingRefusal> {
         self.put_branch(BranchKind::Jump, dest)
     }
 
-    fn call(&mut self, addr: CodeAddr) -> Result<(), Refusal> {
+    fn call(&mut self, addr: CodeAddr) -> Result<(), EncodingRefusal> {
         self.put_branch(BranchKind::Call, Dest::Addr(addr))
     }
 
@@ -268,10 +276,10 @@ impl Lower for Emitter<'_> {
 }
 
 impl Emitter<'_> {
-    fn put_branch(&mut self, kind: BranchKind, dest: Dest) -> Result<(), Refusal> {
+    fn put_branch(&mut self, kind: BranchKind, dest: Dest) -> Result<(), EncodingRefusal> {
         let scratch = match dest {
             Dest::Addr(addr) if addr.get() % u64::from(LEN) != 0 => {
-                return Err(Refusal::Unusable("a target that is no multiple of 4"));
+                return Err(EncodingRefusal::Unusable("a target that is no multiple of 4"));
             }
             Dest::Addr(_) => self.any_free(),
             Dest::Label(_) | Dest::End => None,
@@ -281,11 +289,11 @@ impl Emitter<'_> {
     }
 
     /// Adds the low bytes of `src` to `sum`; what is above them is of no interest.
-    fn add_value(&mut self, sum: Gpr, src: Value, width: Width) -> Result<(), Refusal> {
+    fn add_value(&mut self, sum: Gpr, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         let reg = match src {
-            Value::Imm(value, _) => return self.put_sum(sum, sum.into(), immediate(value, width)?),
-            Value::Reg(reg) => Self::gpr(reg)?,
-            Value::Mem(_) | Value::Frame { .. } => self.in_temp(src, width, Extension::Zero, ADDEND)?,
+            OpValue::Imm(value, _) => return self.put_sum(sum, sum.into(), immediate(value, width)?),
+            OpValue::Reg(reg) => Self::gpr(reg)?,
+            OpValue::Mem(_) | OpValue::Frame { .. } => self.in_temp(src, width, Extension::Zero, ADDEND)?,
         };
         insn::add(
             sum,
@@ -298,15 +306,21 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn as_register(&mut self, src: Value, width: Width) -> Result<Value, Refusal> {
+    fn as_register(&mut self, src: OpValue, width: Width) -> Result<OpValue, EncodingRefusal> {
         let reg = self.in_temp(src, width, Extension::Zero, ADDEND)?;
-        Ok(Value::Reg(DwarfReg::new(reg.0.into())))
+        Ok(OpValue::Reg(DwarfReg::new(reg.0.into())))
     }
 
-    fn compare(&mut self, lhs: Value, rhs: Value, width: Width, extension: Extension) -> Result<(), Refusal> {
+    fn compare(
+        &mut self,
+        lhs: OpValue,
+        rhs: OpValue,
+        width: Width,
+        extension: Extension,
+    ) -> Result<(), EncodingRefusal> {
         let lhs = match lhs {
-            Value::Reg(reg) if matches!(width, Width::B4 | Width::B8) => Self::gpr(reg)?,
-            Value::Reg(reg) => {
+            OpValue::Reg(reg) if matches!(width, Width::B4 | Width::B8) => Self::gpr(reg)?,
+            OpValue::Reg(reg) => {
                 Self::gpr(reg)?;
                 self.in_temp(lhs, width, extension, "a narrow value to compare")?
             }
@@ -318,9 +332,9 @@ impl Emitter<'_> {
             )?,
         };
         match rhs {
-            Value::Imm(value, _) => return self.compare_imm(lhs, value, width, extension),
-            Value::Reg(reg) => insn::cmp(lhs, Self::gpr(reg)?, width, extension, &mut self.code.bytes),
-            Value::Mem(_) | Value::Frame { .. } => {
+            OpValue::Imm(value, _) => return self.compare_imm(lhs, value, width, extension),
+            OpValue::Reg(reg) => insn::cmp(lhs, Self::gpr(reg)?, width, extension, &mut self.code.bytes),
+            OpValue::Mem(_) | OpValue::Frame { .. } => {
                 let rhs = self.in_temp(rhs, width, extension, "a second value to compare")?;
                 insn::cmp(lhs, rhs, compared(width), extension, &mut self.code.bytes);
             }
@@ -334,7 +348,7 @@ impl Emitter<'_> {
         value: u64,
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         // Of 4 bytes the upper half does not count, and so the shorter constant is taken.
         let number = match width {
             Width::B4 | Width::B8 => immediate(value, width)?,

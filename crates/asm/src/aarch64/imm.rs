@@ -37,13 +37,13 @@ impl Logical {
 
 /// One of the four 16-bit parts of a register, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct Halfword {
     pub(super) value: u32,
     /// 0, 16, 32 or 48.
     pub(super) shift: u32,
 }
 
-impl Part {
+impl Halfword {
     /// All parts of a value, lowest first.
     pub(super) fn all(value: u64) -> [Self; 4] {
         [0, 16, 32, 48].map(|shift| Self {

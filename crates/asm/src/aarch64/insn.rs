@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use dynasmrt::{DynasmApi, dynasm};
 
-use super::imm::{Disp, Imm12, Logical, Part, Shift};
+use super::imm::{Disp, Halfword, Imm12, Logical, Shift};
 use crate::op::{Extension, Width};
 use crate::sink::Sink;
 
@@ -89,15 +89,15 @@ pub(super) fn blr(to: Gpr, out: &mut Vec<u8>) {
     put!(out, blr X(to.0));
 }
 
-pub(super) fn movz(dst: Gpr, part: Part, out: &mut Vec<u8>) {
+pub(super) fn movz(dst: Gpr, part: Halfword, out: &mut Vec<u8>) {
     put!(out, movz X(dst.0), part.value, LSL part.shift);
 }
 
-pub(super) fn movn(dst: Gpr, part: Part, out: &mut Vec<u8>) {
+pub(super) fn movn(dst: Gpr, part: Halfword, out: &mut Vec<u8>) {
     put!(out, movn X(dst.0), part.value, LSL part.shift);
 }
 
-pub(super) fn movk(dst: Gpr, part: Part, out: &mut Vec<u8>) {
+pub(super) fn movk(dst: Gpr, part: Halfword, out: &mut Vec<u8>) {
     put!(out, movk X(dst.0), part.value, LSL part.shift);
 }
 

@@ -2,7 +2,7 @@
 //!
 //! dynasm encodes; what it would panic about (an immediate that does not fit) is decided here
 //! before: the types of `imm` can hold only what their instruction can. All instructions have four
-//! bytes and stand at multiples of four, little endian, and the assembler chooses the shortest
+//! bytes and are at multiples of four, little endian, and the assembler chooses the shortest
 //! sequence it knows for constants and addresses.
 //!
 //! LLVM keeps x16 and x17 free at patchpoints and stackmaps, and its own call at a patchpoint loses
@@ -33,7 +33,7 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::RegSet;
 
-use crate::backend::{Backend, Branch, Code, Form, Refusal};
+use crate::backend::{Backend, Branch, BranchForm, EncodedCode, EncodingRefusal};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::lower::Lower;
 use crate::op::Op;
@@ -47,15 +47,15 @@ impl Backend for AArch64 {
         insn::LEN
     }
 
-    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
+    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut EncodedCode) -> Result<(), EncodingRefusal> {
         emit::Emitter { code, free }.emit(op)
     }
 
-    fn branch_len(&self, branch: &Branch, form: Form) -> u32 {
+    fn branch_len(&self, branch: &Branch, form: BranchForm) -> u32 {
         branch::len(branch, form)
     }
 
-    fn reaches(&self, branch: &Branch, form: Form, from: u64, to: u64) -> bool {
+    fn reaches(&self, branch: &Branch, form: BranchForm, from: u64, to: u64) -> bool {
         branch::reaches(branch, form, from, to)
     }
 

@@ -15,7 +15,7 @@ use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 /// `nop`
 pub(super) const NOP: [u8; 4] = 0xd503_201f_u32.to_le_bytes();
 
-/// Where the patchable jump of the site at `addr` stands: at its start. There is no code at
+/// The place of the patchable jump of the site at `addr`: at its start. There is no code at
 /// addresses that are not aligned.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
     match addr.get() % u64::from(LEN) {

@@ -1,4 +1,4 @@
-//! Instructions executed elsewhere than where they stood.
+//! Instructions moved to other addresses.
 //!
 //! What is relative to the program counter (DDI 0487, C4.1.92 to C4.1.94) means the same in other
 //! instructions: an address becomes a constant, a load from a literal one through a register, a
@@ -14,7 +14,7 @@ use core::ops::Range;
 
 use llvm_stackmaps::addr::CodeAddr;
 
-use super::imm::{Disp, Part};
+use super::imm::{Disp, Halfword};
 use super::insn::{self, Base, Gpr, LEN, Mem};
 use super::{branch, constant};
 use crate::error::{Error, Result};
@@ -74,7 +74,7 @@ fn target(at: u64, word: u32, low: u32, bits: u32) -> u64 {
     at.wrapping_add_signed(signed(word, low, bits) * i64::from(LEN))
 }
 
-/// What the instruction `word`, which stood at `at`, becomes; or why it cannot move.
+/// What the instruction `word`, which was at `at`, becomes; or why it cannot move.
 fn classify(at: u64, word: u32) -> core::result::Result<Moved, &'static str> {
     let (rd, to19) = ((word & 31) as u8, target(at, word, 5, 19));
     let branch = |inverted, field, to| Moved::Branch {
@@ -231,7 +231,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = Option<u32>> + '_ {
 
 /// A length that the relocated instructions and the jump behind them do not exceed.
 pub(super) fn bound(addr: CodeAddr, bytes: &[u8]) -> u64 {
-    let longest = u64::from(3 * LEN) + Part::all(0).len() as u64 * u64::from(LEN);
+    let longest = u64::from(3 * LEN) + Halfword::all(0).len() as u64 * u64::from(LEN);
     let moved = words(bytes).enumerate().map(|(index, word)| {
         let at = addr.get().wrapping_add(index as u64 * u64::from(LEN));
         word.and_then(|word| classify(at, word).ok())

@@ -12,7 +12,7 @@ use super::Flavor;
 use super::constant;
 use super::insn::{self, Gpr};
 use super::regs::{Hw, hw};
-use crate::backend::{Branch, BranchKind, Form};
+use crate::backend::{Branch, BranchForm, BranchKind};
 use crate::op::{Cond, Dest};
 
 /// The bits of [`Branch::detail`] for a condition that is whether CTR has become 0.
@@ -55,29 +55,29 @@ fn far_len(branch: &Branch) -> u32 {
     constant::load(Gpr(12), to).len() + 8
 }
 
-pub(super) fn len(branch: &Branch, form: Form) -> u32 {
+pub(super) fn len(branch: &Branch, form: BranchForm) -> u32 {
     match (branch.kind, form) {
-        (BranchKind::JumpIf(_), Form::Near) => 8,
-        (BranchKind::JumpIf(_), Form::Far) => 4 + far_len(branch),
-        (_, Form::Far) => far_len(branch),
+        (BranchKind::JumpIf(_), BranchForm::Near) => 8,
+        (BranchKind::JumpIf(_), BranchForm::Far) => 4 + far_len(branch),
+        (_, BranchForm::Far) => far_len(branch),
         _ => 4,
     }
 }
 
 /// The distance from the branch that is to reach the target.
-fn distance(branch: &Branch, form: Form, from: u64, to: u64) -> i64 {
+fn distance(branch: &Branch, form: BranchForm, from: u64, to: u64) -> i64 {
     let skip = match (branch.kind, form) {
-        (BranchKind::JumpIf(_), Form::Near) => 4,
+        (BranchKind::JumpIf(_), BranchForm::Near) => 4,
         _ => 0,
     };
     to.wrapping_sub(from).wrapping_sub(skip) as i64
 }
 
-pub(super) fn reaches(branch: &Branch, form: Form, from: u64, to: u64) -> bool {
+pub(super) fn reaches(branch: &Branch, form: BranchForm, from: u64, to: u64) -> bool {
     let distance = distance(branch, form, from, to);
     let limit = match (branch.kind, form) {
-        (BranchKind::JumpIf(_), Form::Short) => 1 << 15,
-        (_, Form::Far) => return scratch(branch).is_some() && to % 4 == 0,
+        (BranchKind::JumpIf(_), BranchForm::Short) => 1 << 15,
+        (_, BranchForm::Far) => return scratch(branch).is_some() && to % 4 == 0,
         _ => 1 << 25,
     };
     (-limit..limit).contains(&distance) && distance % 4 == 0
@@ -87,7 +87,7 @@ pub(super) fn put(flavor: Flavor, branch: &Branch, from: u64, to: u64, out: &mut
     // `reaches` has said yes, so these casts lose nothing.
     let distance = distance(branch, branch.form, from, to) as i32;
     if let BranchKind::JumpIf(cond) = branch.kind {
-        if branch.form == Form::Short {
+        if branch.form == BranchForm::Short {
             let (bo, bi) = condition(cond, branch.detail as u8);
             flavor.put(insn::bc(bo, bi, distance as i16), out);
             return;
@@ -96,7 +96,7 @@ pub(super) fn put(flavor: Flavor, branch: &Branch, from: u64, to: u64, out: &mut
         let over = len(branch, branch.form) as i16;
         flavor.put(insn::bc(bo, bi, over), out);
     }
-    if branch.form != Form::Far {
+    if branch.form != BranchForm::Far {
         flavor.put(insn::b(distance), out);
         return;
     }

@@ -6,9 +6,9 @@ use super::branch::COUNT;
 use super::emit::Emitter;
 use super::insn::{self, Field, Gpr};
 use super::regs::{CR0, CTR, FIELD_ORDER, LR};
-use crate::backend::{BranchKind, Refusal, extended, immediate};
+use crate::backend::{BranchKind, EncodingRefusal, extended, immediate};
 use crate::lower::{Lower, constant_last};
-use crate::op::{Cond, Dest, Extension, Value, Width};
+use crate::op::{Cond, Dest, Extension, OpValue, Width};
 
 /// The second value of a comparison.
 #[derive(Clone, Copy)]
@@ -50,11 +50,11 @@ impl Emitter<'_> {
     pub(super) fn compare_and_branch(
         &mut self,
         cond: Cond,
-        lhs: Value,
-        rhs: Value,
+        lhs: OpValue,
+        rhs: OpValue,
         width: Width,
         dest: Dest,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let (cond, lhs, rhs) = constant_last(cond, lhs, rhs);
         let free = self.free;
         let field = FIELD_ORDER.into_iter().find(|field| free.contains(*field));
@@ -82,10 +82,10 @@ impl Emitter<'_> {
         &mut self,
         field: Field,
         cond: Cond,
-        lhs: Value,
-        rhs: Value,
+        lhs: OpValue,
+        rhs: OpValue,
         width: Width,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let lhs = self.side(lhs, cond, width, "a value to compare that is not in a register")?;
         let rhs = self.rhs(rhs, cond, width)?;
         let (doubleword, signed) = (width == Width::B8, is_signed(cond));
@@ -100,19 +100,19 @@ impl Emitter<'_> {
     /// A register that a comparison of words or doublewords may read.
     fn side(
         &mut self,
-        value: Value,
+        value: OpValue,
         cond: Cond,
         width: Width,
         purpose: &'static str,
-    ) -> Result<Gpr, Refusal> {
+    ) -> Result<Gpr, EncodingRefusal> {
         match value {
-            Value::Reg(reg) if matches!(width, Width::B4 | Width::B8) && is_general(reg) => Self::gpr(reg),
+            OpValue::Reg(reg) if matches!(width, Width::B4 | Width::B8) && is_general(reg) => Self::gpr(reg),
             _ => self.in_temp(value, width, extension(cond), purpose),
         }
     }
 
-    fn rhs(&mut self, rhs: Value, cond: Cond, width: Width) -> Result<Rhs, Refusal> {
-        if let Value::Imm(value, _) = rhs {
+    fn rhs(&mut self, rhs: OpValue, cond: Cond, width: Width) -> Result<Rhs, EncodingRefusal> {
+        if let OpValue::Imm(value, _) = rhs {
             let value = extended(value, width, extension(cond))?;
             // Whether words are equal is a matter of their bits: a negative one is one of the
             // signed form.
@@ -133,12 +133,12 @@ impl Emitter<'_> {
     }
 
     /// CTR becomes 1 if the values are equal.
-    fn count_equal(&mut self, lhs: Value, rhs: Value, width: Width) -> Result<(), Refusal> {
+    fn count_equal(&mut self, lhs: OpValue, rhs: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         self.claim(CTR, "the count register, for a comparison")?;
         let temp = self.take("the difference of two values")?;
         let small = |value: u64| immediate(value, width).map(|value| i16::try_from(1 - i128::from(value)));
         let mut difference = match (lhs, rhs) {
-            (Value::Reg(reg), Value::Imm(value, _)) if is_general(reg) => {
+            (OpValue::Reg(reg), OpValue::Imm(value, _)) if is_general(reg) => {
                 let reg = Self::gpr(reg)?;
                 if let (Width::B8, Ok(by), true) = (width, small(value)?, reg != Gpr(0)) {
                     self.put(insn::addi(temp, reg, by));
@@ -147,16 +147,16 @@ impl Emitter<'_> {
                 }
                 self.put_difference(temp, reg, value, width)?
             }
-            (Value::Reg(one), Value::Reg(other)) if is_general(one) && is_general(other) => {
+            (OpValue::Reg(one), OpValue::Reg(other)) if is_general(one) && is_general(other) => {
                 self.put(insn::xor(temp, Self::gpr(one)?, Self::gpr(other)?));
                 temp
             }
-            (Value::Reg(reg), other) | (other, Value::Reg(reg)) if is_general(reg) => {
+            (OpValue::Reg(reg), other) | (other, OpValue::Reg(reg)) if is_general(reg) => {
                 self.value_to_gpr(temp, other, width, Extension::Zero)?;
                 self.put(insn::xor(temp, temp, Self::gpr(reg)?));
                 temp
             }
-            (one, Value::Imm(value, _)) => {
+            (one, OpValue::Imm(value, _)) => {
                 self.value_to_gpr(temp, one, width, Extension::Zero)?;
                 self.put_difference(temp, temp, value, width)?
             }
@@ -178,7 +178,13 @@ impl Emitter<'_> {
 
     /// A register, `temp` or `from`, of which the low `width` bytes are 0 if those of `from` are
     /// `value`.
-    fn put_difference(&mut self, temp: Gpr, from: Gpr, value: u64, width: Width) -> Result<Gpr, Refusal> {
+    fn put_difference(
+        &mut self,
+        temp: Gpr,
+        from: Gpr,
+        value: u64,
+        width: Width,
+    ) -> Result<Gpr, EncodingRefusal> {
         let value = extended(value, width, Extension::Zero)?;
         let Ok(word) = u32::try_from(value) else {
             let other = match temp == from {
@@ -203,7 +209,13 @@ impl Emitter<'_> {
     }
 
     /// CTR becomes 1 if the bit of the comparison is set; returns the condition on that.
-    fn count_ordered(&mut self, cond: Cond, lhs: Value, rhs: Value, width: Width) -> Result<Cond, Refusal> {
+    fn count_ordered(
+        &mut self,
+        cond: Cond,
+        lhs: OpValue,
+        rhs: OpValue,
+        width: Width,
+    ) -> Result<Cond, EncodingRefusal> {
         let field = field_of(CR0);
         self.claim(CTR, "the count register, for a comparison")?;
         self.claim(LR, "the link register, to keep a condition field in")?;

@@ -8,9 +8,9 @@ use super::constant;
 use super::insn::{self, Field, Gpr};
 use super::regs::{CR0, CTR, Hw, LR, R12, SCRATCH_ORDER, XER, hw};
 use super::{Convention, Flavor};
-use crate::backend::{BranchKind, Code, Refusal, immediate};
+use crate::backend::{BranchKind, EncodedCode, EncodingRefusal, immediate};
 use crate::lower::{ADDEND, Lower, NAMELESS, Named, check_float};
-use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Value, ValueNumber, Width};
+use crate::op::{Address, Base, Bits, Cond, Dest, Extension, OpValue, ValueNumber, Width};
 
 /// A base that is not r0, and a displacement.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(super) struct Mem {
 
 pub(super) struct Emitter<'c> {
     pub(super) flavor: Flavor,
-    pub(super) code: &'c mut Code,
+    pub(super) code: &'c mut EncodedCode,
     pub(super) free: RegSet,
 }
 
@@ -42,7 +42,7 @@ impl Lower for Emitter<'_> {
     type Mem = Mem;
     const UNIT: usize = 4;
 
-    fn code(&mut self) -> &mut Code {
+    fn code(&mut self) -> &mut EncodedCode {
         self.code
     }
 
@@ -54,7 +54,7 @@ impl Lower for Emitter<'_> {
         SCRATCH_ORDER.into_iter().find(|reg| self.free.contains(*reg))
     }
 
-    fn named(reg: DwarfReg) -> Result<Named<Gpr, Vsr>, Refusal> {
+    fn named(reg: DwarfReg) -> Result<Named<Gpr, Vsr>, EncodingRefusal> {
         match hw(reg).ok_or(NAMELESS)? {
             Hw::Gpr(n) => Ok(Named::General(Gpr(n))),
             Hw::Float(n) => Ok(Named::Float(Vsr(n))),
@@ -62,7 +62,7 @@ impl Lower for Emitter<'_> {
         }
     }
 
-    fn written(&mut self, dst: DwarfReg) -> Result<(), Refusal> {
+    fn written(&mut self, dst: DwarfReg) -> Result<(), EncodingRefusal> {
         self.clobber(dst);
         Ok(())
     }
@@ -70,17 +70,17 @@ impl Lower for Emitter<'_> {
     /// What it takes on the way stays taken.
     fn in_temp(
         &mut self,
-        value: Value,
+        value: OpValue,
         width: Width,
         extension: Extension,
         purpose: &'static str,
-    ) -> Result<Gpr, Refusal> {
+    ) -> Result<Gpr, EncodingRefusal> {
         let reg = self.take(purpose)?;
         self.value_to_gpr(reg, value, width, extension)?;
         Ok(reg)
     }
 
-    fn memory(&mut self, address: Address, width: Width) -> Result<Mem, Refusal> {
+    fn memory(&mut self, address: Address, width: Width) -> Result<Mem, EncodingRefusal> {
         self.address(address, insn::is_ds(width, Extension::Zero), None)
     }
 
@@ -92,7 +92,13 @@ impl Lower for Emitter<'_> {
         constant::load(dst, value).put(self.flavor, &mut self.code.bytes);
     }
 
-    fn load(&mut self, dst: Gpr, src: Address, width: Width, extension: Extension) -> Result<(), Refusal> {
+    fn load(
+        &mut self,
+        dst: Gpr,
+        src: Address,
+        width: Width,
+        extension: Extension,
+    ) -> Result<(), EncodingRefusal> {
         let src = self.address(src, insn::is_ds(width, extension), Some(dst))?;
         self.put(insn::load(dst, src.base, src.disp, width, extension));
         if (width, extension) == (Width::B1, Extension::Sign) {
@@ -101,33 +107,39 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), Refusal> {
+    fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), EncodingRefusal> {
         self.put_sum(dst, Self::gpr(base)?, i64::from(disp))
     }
 
-    fn mov_from_float(&mut self, dst: Gpr, src: Vsr, width: Width, _: Extension) -> Result<(), Refusal> {
+    fn mov_from_float(
+        &mut self,
+        dst: Gpr,
+        src: Vsr,
+        width: Width,
+        _: Extension,
+    ) -> Result<(), EncodingRefusal> {
         self.check_direct_moves(width)?;
         self.put(insn::mfvsrd(dst, src.0));
         Ok(())
     }
 
-    fn mov_to_float(&mut self, dst: Vsr, src: Gpr, width: Width) -> Result<(), Refusal> {
+    fn mov_to_float(&mut self, dst: Vsr, src: Gpr, width: Width) -> Result<(), EncodingRefusal> {
         self.check_direct_moves(width)?;
         self.put(insn::mtvsrd(dst.0, src));
         Ok(())
     }
 
-    fn copy_float(&mut self, dst: Vsr, src: Vsr) -> Result<(), Refusal> {
+    fn copy_float(&mut self, dst: Vsr, src: Vsr) -> Result<(), EncodingRefusal> {
         match (dst.float(), src.float()) {
             // A number of 4 bytes is kept as one of 8.
             (Some(dst), Some(src)) if dst != src => self.put(insn::fmr(dst, src)),
             (Some(_), Some(_)) => {}
-            _ => return Err(Refusal::Unusable("a copy of a vector register")),
+            _ => return Err(EncodingRefusal::Unusable("a copy of a vector register")),
         }
         Ok(())
     }
 
-    fn load_float(&mut self, dst: Vsr, src: Address, width: Width) -> Result<(), Refusal> {
+    fn load_float(&mut self, dst: Vsr, src: Address, width: Width) -> Result<(), EncodingRefusal> {
         if let Some(dst) = dst.float() {
             let src = self.address(src, false, None)?;
             self.put(insn::load_float(dst, src.base, src.disp, width));
@@ -135,7 +147,7 @@ impl Lower for Emitter<'_> {
         }
         self.check_direct_moves(width)?;
         let purpose = "a value for a vector register";
-        let bits = self.in_temp(Value::Mem(src), width, Extension::Zero, purpose)?;
+        let bits = self.in_temp(OpValue::Mem(src), width, Extension::Zero, purpose)?;
         self.mov_to_float(dst, bits, width)
     }
 
@@ -148,10 +160,10 @@ impl Lower for Emitter<'_> {
     }
 
     /// The value first: on the way to it the register of the address is of use too.
-    fn store(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    fn store(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         let purpose = "a value to store that is not in a register";
         let src = match src {
-            Value::Reg(src) => match Self::named(src)? {
+            OpValue::Reg(src) => match Self::named(src)? {
                 Named::General(src) => src,
                 Named::Float(src) if src.float().is_some() => {
                     check_float(width, Extension::Zero)?;
@@ -159,23 +171,29 @@ impl Lower for Emitter<'_> {
                     self.store_float(to, src, width);
                     return Ok(());
                 }
-                Named::Float(_) => self.in_temp(Value::Reg(src), width, Extension::Zero, purpose)?,
+                Named::Float(_) => self.in_temp(OpValue::Reg(src), width, Extension::Zero, purpose)?,
             },
             // Constants are shorter with their sign, loads without.
-            Value::Imm(..) => self.in_temp(src, width, Extension::Sign, purpose)?,
-            Value::Mem(_) | Value::Frame { .. } => self.in_temp(src, width, Extension::Zero, purpose)?,
+            OpValue::Imm(..) => self.in_temp(src, width, Extension::Sign, purpose)?,
+            OpValue::Mem(_) | OpValue::Frame { .. } => self.in_temp(src, width, Extension::Zero, purpose)?,
         };
         let to = self.memory(to, width)?;
         self.store_gpr(to, src, width);
         Ok(())
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
+    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
         self.put_sum(to, to, by as i64)
     }
 
-    fn add_directly(&mut self, to: Gpr, by: Value, width: Width, _: Extension) -> Result<bool, Refusal> {
-        let Value::Reg(by) = by else {
+    fn add_directly(
+        &mut self,
+        to: Gpr,
+        by: OpValue,
+        width: Width,
+        _: Extension,
+    ) -> Result<bool, EncodingRefusal> {
+        let OpValue::Reg(by) = by else {
             return Ok(false);
         };
         if width == Width::B8 {
@@ -188,7 +206,7 @@ impl Lower for Emitter<'_> {
         self.put(insn::add(to, to, by));
     }
 
-    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
         if mask == u64::MAX {
             return Ok(());
         }
@@ -208,7 +226,7 @@ impl Lower for Emitter<'_> {
                 63 - mask.trailing_zeros().min(63) as u8,
             ));
         } else {
-            let value = Value::imm(mask);
+            let value = OpValue::imm(mask);
             let mask = self.in_temp(
                 value,
                 Width::B8,
@@ -220,7 +238,7 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
+    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), EncodingRefusal> {
         let word = match how {
             Bits::And(mask) => return self.and(reg, mask, None),
             Bits::Left(0) | Bits::Right(0) | Bits::RightSigned(0) => return Ok(()),
@@ -235,7 +253,7 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn add_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    fn add_to_mem(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         let addend = self.addend(src, width)?;
         let to = self.address(to, insn::is_ds(width, Extension::Zero), None)?;
         let sum = self.take("a value of memory")?;
@@ -247,9 +265,9 @@ impl Lower for Emitter<'_> {
 
     /// A loop of a load with reservation and a conditional store (Power ISA book II, 4.6.2 and
     /// B.2). It orders no other accesses.
-    fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    fn add_atomically(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         if matches!(width, Width::B1 | Width::B2) && !self.flavor.has_isa_2_07() {
-            return Err(Refusal::Unusable(
+            return Err(EncodingRefusal::Unusable(
                 "an atomic addition of 1 or 2 bytes, which older processors of big-endian systems lack",
             ));
         }
@@ -289,22 +307,22 @@ impl Lower for Emitter<'_> {
     fn branch(
         &mut self,
         cond: Cond,
-        lhs: Value,
-        rhs: Value,
+        lhs: OpValue,
+        rhs: OpValue,
         width: Width,
         dest: Dest,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         self.compare_and_branch(cond, lhs, rhs, width, dest)
     }
 
-    fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
+    fn jump(&mut self, dest: Dest) -> Result<(), EncodingRefusal> {
         self.put_branch(BranchKind::Jump, dest, 0);
         Ok(())
     }
 
     /// As LLVM calls at patchpoints: through r12 and CTR, with the TOC pointer in its slot
     /// meanwhile.
-    fn call(&mut self, addr: CodeAddr) -> Result<(), Refusal> {
+    fn call(&mut self, addr: CodeAddr) -> Result<(), EncodingRefusal> {
         let r12 = Self::gpr(R12)?;
         self.claim(R12, "r12, through which functions are called")?;
         self.claim(CTR, "the count register, through which functions are called")?;
@@ -343,13 +361,13 @@ impl Emitter<'_> {
     }
 
     /// A free register of that number.
-    pub(super) fn claim(&mut self, reg: DwarfReg, purpose: &'static str) -> Result<(), Refusal> {
+    pub(super) fn claim(&mut self, reg: DwarfReg, purpose: &'static str) -> Result<(), EncodingRefusal> {
         match self.free.contains(reg) {
             true => {
                 self.clobber(reg);
                 Ok(())
             }
-            false => Err(Refusal::NoScratch(purpose)),
+            false => Err(EncodingRefusal::NoScratch(purpose)),
         }
     }
 
@@ -362,14 +380,14 @@ impl Emitter<'_> {
         self.code.branch_with(kind, dest, scratch, detail.into());
     }
 
-    fn check_direct_moves(&self, width: Width) -> Result<(), Refusal> {
+    fn check_direct_moves(&self, width: Width) -> Result<(), EncodingRefusal> {
         if width != Width::B8 {
-            return Err(Refusal::Unusable(
+            return Err(EncodingRefusal::Unusable(
                 "less than 8 bytes between a general and a vector register",
             ));
         }
         if !self.flavor.has_isa_2_07() {
-            return Err(Refusal::Unusable(
+            return Err(EncodingRefusal::Unusable(
                 "a move between a general and a vector register, which older processors of big-endian systems lack",
             ));
         }
@@ -383,7 +401,7 @@ impl Emitter<'_> {
         address: Address,
         aligned: bool,
         temp: Option<Gpr>,
-    ) -> Result<Mem, Refusal> {
+    ) -> Result<Mem, EncodingRefusal> {
         let temp = temp.filter(|temp| temp.0 != 0);
         match address.base {
             Base::Reg(reg) => self.near(Self::gpr(reg)?, address.disp, aligned, temp),
@@ -410,7 +428,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn temp(&mut self, temp: Option<Gpr>, purpose: &'static str) -> Result<Gpr, Refusal> {
+    fn temp(&mut self, temp: Option<Gpr>, purpose: &'static str) -> Result<Gpr, EncodingRefusal> {
         match temp {
             Some(temp) => Ok(temp),
             None => self.take(purpose),
@@ -418,7 +436,13 @@ impl Emitter<'_> {
     }
 
     /// `[base + disp]` with a displacement that instructions have.
-    fn near(&mut self, base: Gpr, disp: i32, aligned: bool, temp: Option<Gpr>) -> Result<Mem, Refusal> {
+    fn near(
+        &mut self,
+        base: Gpr,
+        disp: i32,
+        aligned: bool,
+        temp: Option<Gpr>,
+    ) -> Result<Mem, EncodingRefusal> {
         let fits = i16::try_from(disp).ok();
         if let Some(disp) = fits.filter(|disp| base.0 != 0 && !(aligned && disp % 4 != 0)) {
             return Ok(Mem { base, disp });
@@ -437,7 +461,7 @@ impl Emitter<'_> {
     }
 
     /// `to = from + value`. `to` may be `from`.
-    pub(super) fn put_sum(&mut self, to: Gpr, from: Gpr, value: i64) -> Result<(), Refusal> {
+    pub(super) fn put_sum(&mut self, to: Gpr, from: Gpr, value: i64) -> Result<(), EncodingRefusal> {
         if value == 0 {
             if to != from {
                 self.put(insn::mr(to, from));
@@ -476,7 +500,7 @@ impl Emitter<'_> {
     }
 
     /// Adds to r0.
-    fn put_low_sum(&mut self, low: i16) -> Result<(), Refusal> {
+    fn put_low_sum(&mut self, low: i16) -> Result<(), EncodingRefusal> {
         let addend = self.take("a number to add to r0")?;
         self.put(insn::li(addend, low));
         self.put(insn::add(Gpr(0), Gpr(0), addend));
@@ -484,24 +508,24 @@ impl Emitter<'_> {
     }
 
     /// A constant stays one if it can be added at once.
-    fn addend(&mut self, src: Value, width: Width) -> Result<Addend, Refusal> {
+    fn addend(&mut self, src: OpValue, width: Width) -> Result<Addend, EncodingRefusal> {
         Ok(match src {
-            Value::Imm(value, _) => {
+            OpValue::Imm(value, _) => {
                 let value = immediate(value, width)?;
                 match constant::split(value) {
                     Some(_) => Addend::Imm(value),
                     None => Addend::Reg(self.in_temp(src, width, Extension::Zero, "a 64-bit immediate")?),
                 }
             }
-            Value::Reg(reg) => Addend::Reg(Self::gpr(reg)?),
-            Value::Mem(_) | Value::Frame { .. } => {
+            OpValue::Reg(reg) => Addend::Reg(Self::gpr(reg)?),
+            OpValue::Mem(_) | OpValue::Frame { .. } => {
                 let purpose = ADDEND;
                 Addend::Reg(self.in_temp(src, width, Extension::Zero, purpose)?)
             }
         })
     }
 
-    fn put_addend(&mut self, sum: Gpr, addend: Addend) -> Result<(), Refusal> {
+    fn put_addend(&mut self, sum: Gpr, addend: Addend) -> Result<(), EncodingRefusal> {
         match addend {
             Addend::Imm(value) => self.put_sum(sum, sum, value),
             Addend::Reg(reg) => {
@@ -512,7 +536,7 @@ impl Emitter<'_> {
     }
 
     /// A register with the address itself.
-    fn exact(&mut self, address: Address) -> Result<Gpr, Refusal> {
+    fn exact(&mut self, address: Address) -> Result<Gpr, EncodingRefusal> {
         let to = self.take("the address of an atomic addition")?;
         let mem = self.address(address, false, Some(to))?;
         self.put_sum(to, mem.base, i64::from(mem.disp))?;

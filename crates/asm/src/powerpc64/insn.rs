@@ -277,7 +277,7 @@ pub(super) const fn mfctr(rt: Gpr) -> u32 {
     xfx(rt, 9, 339)
 }
 
-/// `mfocrf`: the field stands where it does in CR; the other bits are undefined.
+/// `mfocrf`: the field keeps its position in CR; the other bits are undefined.
 pub(super) const fn mfocrf(rt: Gpr, field: Field) -> u32 {
     31 << 26 | rt.field(21) | 1 << 20 | field.mask() << 12 | 19 << 1
 }

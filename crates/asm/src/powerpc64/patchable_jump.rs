@@ -13,10 +13,10 @@ use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 /// The length of every patchable jump.
 const LEN: u32 = 4;
 
-/// Where the patchable jump of the site at `addr` stands: at its first aligned word.
+/// The place of the patchable jump of the site at `addr`: at its first aligned word.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
-    let lead = addr.get().wrapping_neg() % u64::from(LEN);
-    PatchableJump::within(addr, len, Len::new(lead as u32), Len::new(LEN))
+    let before = addr.get().wrapping_neg() % u64::from(LEN);
+    PatchableJump::within(addr, len, Len::new(before as u32), Len::new(LEN))
 }
 
 /// An instruction as a patchable jump.

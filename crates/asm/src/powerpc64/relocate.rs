@@ -1,4 +1,4 @@
-//! Instructions executed elsewhere than where they stood.
+//! Instructions moved to other addresses.
 //!
 //! A relative branch goes to where it went: one among the moved instructions is followed, a
 //! conditional one becomes itself around a `b`. Instructions that read their own address are
@@ -26,7 +26,7 @@ pub(super) fn bound(bytes: &[u8]) -> u64 {
 }
 
 /// What has to be done to move an instruction.
-enum Kind {
+enum MoveKind {
     /// Nothing.
     Plain,
     /// `b` or `bl` to an address.
@@ -35,7 +35,7 @@ enum Kind {
     Conditional { to: u64, word: u32 },
 }
 
-impl Kind {
+impl MoveKind {
     fn len(&self) -> u64 {
         match self {
             Self::Plain | Self::Branch { .. } => 4,
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// The instruction that stands at `at`.
+    /// The instruction at `at`.
     fn of(word: u32, at: u64) -> core::result::Result<Self, String> {
         let (absolute, link) = (word & 2 != 0, word & 1 != 0);
         let refused = |what: &str| Err(format!("the instruction at {at:#x} {what}"));
@@ -71,7 +71,7 @@ impl Kind {
     }
 }
 
-/// The instructions of `bytes`, which stood at `addr`, as they are executed at `at`, and a jump to
+/// The instructions of `bytes`, which were at `addr`, as they are executed at `at`, and a jump to
 /// what followed them.
 pub(super) fn relocate(flavor: Flavor, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec<u8>> {
     moved(flavor, at.get(), addr.get(), bytes).map_err(|reason| Error::Relocation { addr, at, reason })
@@ -91,7 +91,7 @@ fn moved(flavor: Flavor, at: u64, addr: u64, bytes: &[u8]) -> core::result::Resu
     let mut places = Vec::with_capacity(bytes.len() / 4);
     let (mut from, mut to) = (addr, at);
     for word in words {
-        let kind = Kind::of(word, from)?;
+        let kind = MoveKind::of(word, from)?;
         let len = kind.len();
         places.push((from, to, word, kind));
         from = from.wrapping_add(4);
@@ -108,11 +108,11 @@ fn moved(flavor: Flavor, at: u64, addr: u64, bytes: &[u8]) -> core::result::Resu
     };
     for (_, here, word, kind) in &places {
         match *kind {
-            Kind::Plain => flavor.put(*word, &mut out),
-            Kind::Branch { to, link } => {
+            MoveKind::Plain => flavor.put(*word, &mut out),
+            MoveKind::Branch { to, link } => {
                 flavor.put(branch(*here, new_address(to))? | u32::from(link), &mut out);
             }
-            Kind::Conditional { to, word } => {
+            MoveKind::Conditional { to, word } => {
                 flavor.put(word | 8, &mut out);
                 flavor.put(insn::b(8), &mut out);
                 flavor.put(branch(here.wrapping_add(8), new_address(to))?, &mut out);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_something_else_elsewhere_is_refused() {
+    fn what_means_something_else_at_another_address_is_refused() {
         // bcl 20, 31, .+4; bl .+4; addpcis 3, 0; a prefix
         for word in [0x429f_0005, 0x4800_0005, 0x4c60_0004, 0x0600_0000] {
             assert!(moved_words(&[word, insn::NOP], 0x2000).is_err(), "{word:#x}");

@@ -3,13 +3,13 @@
 use super::constant;
 use super::emit::Emitter;
 use super::insn::{self, Gpr, Imm12, Mem};
-use crate::backend::Refusal;
+use crate::backend::EncodingRefusal;
 use crate::lower::Lower;
 use crate::op::{self, Address, Extension, Width};
 
 impl Emitter<'_> {
     /// The operand for a memory address; may take one register.
-    pub(super) fn address(&mut self, address: Address) -> Result<Mem, Refusal> {
+    pub(super) fn address(&mut self, address: Address) -> Result<Mem, EncodingRefusal> {
         let disp = i64::from(address.disp);
         let (base, disp) = match address.base {
             op::Base::Reg(reg) => (Self::gpr(reg)?, disp),
@@ -26,7 +26,7 @@ impl Emitter<'_> {
     }
 
     /// A register that holds exactly the address; may take one.
-    pub(super) fn pointer(&mut self, address: Address) -> Result<Gpr, Refusal> {
+    pub(super) fn pointer(&mut self, address: Address) -> Result<Gpr, EncodingRefusal> {
         let mem = self.address(address)?;
         if mem.disp == Imm12::ZERO {
             return Ok(mem.base);
@@ -46,7 +46,7 @@ impl Emitter<'_> {
 
     /// Memory at a distance from a base that stays as it is. What does not fit an immediate is
     /// built in `into`, or in a free register.
-    fn displaced(&mut self, base: Gpr, disp: i64, into: Option<Gpr>) -> Result<Mem, Refusal> {
+    fn displaced(&mut self, base: Gpr, disp: i64, into: Option<Gpr>) -> Result<Mem, EncodingRefusal> {
         if let Some(disp) = Imm12::new(disp) {
             return Ok(Mem { base, disp });
         }
@@ -63,7 +63,7 @@ impl Emitter<'_> {
     }
 
     /// `dst` becomes `base + by`; may need a register for a moment.
-    pub(super) fn put_sum(&mut self, dst: Gpr, base: Gpr, by: i64) -> Result<(), Refusal> {
+    pub(super) fn put_sum(&mut self, dst: Gpr, base: Gpr, by: i64) -> Result<(), EncodingRefusal> {
         match Imm12::new(by) {
             Some(Imm12::ZERO) if dst == base => {}
             Some(imm) => insn::add_imm(dst, base, imm, &mut self.code.bytes),

@@ -7,14 +7,15 @@
 //! | far | through a register: everywhere | over a far jump: everywhere |
 //!
 //! A conditional branch compares two registers, which [`Branch::detail`] names. Which form is
-//! needed is known only when everything stands, so relative ones are not left to dynasm's labels.
+//! needed is known only when everything is placed, so relative ones are not left to dynasm's
+//! labels.
 
 use alloc::vec::Vec;
 
 use super::constant;
 use super::insn::{self, Gpr, LEN};
 use super::regs::{Hw, hw};
-use crate::backend::{Branch, BranchKind, Form};
+use crate::backend::{Branch, BranchForm, BranchKind};
 use crate::op::{Cond, Dest};
 
 /// `jal`.
@@ -105,12 +106,12 @@ fn far_len(branch: &Branch) -> u32 {
     }
 }
 
-pub(super) fn len(branch: &Branch, form: Form) -> u32 {
+pub(super) fn len(branch: &Branch, form: BranchForm) -> u32 {
     match (branch.kind, form) {
-        (_, Form::Short) | (BranchKind::Jump | BranchKind::Call, Form::Near) => LEN,
-        (BranchKind::JumpIf(_), Form::Near) => 2 * LEN,
-        (BranchKind::JumpIf(_), Form::Far) => LEN + far_len(branch),
-        (_, Form::Far) => far_len(branch),
+        (_, BranchForm::Short) | (BranchKind::Jump | BranchKind::Call, BranchForm::Near) => LEN,
+        (BranchKind::JumpIf(_), BranchForm::Near) => 2 * LEN,
+        (BranchKind::JumpIf(_), BranchForm::Far) => LEN + far_len(branch),
+        (_, BranchForm::Far) => far_len(branch),
     }
 }
 
@@ -123,26 +124,26 @@ fn near(kind: BranchKind, from: u64, to: u64) -> Option<u32> {
     }
 }
 
-pub(super) fn reaches(branch: &Branch, form: Form, from: u64, to: u64) -> bool {
+pub(super) fn reaches(branch: &Branch, form: BranchForm, from: u64, to: u64) -> bool {
     match (form, branch.kind) {
-        (Form::Short, BranchKind::JumpIf(cond)) => jump_if(branch, cond, from, to).is_some(),
-        (Form::Short | Form::Near, kind) => near(kind, from, to).is_some(),
-        (Form::Far, _) => scratch(branch).is_some() && matches!(branch.dest, Dest::Addr(_)),
+        (BranchForm::Short, BranchKind::JumpIf(cond)) => jump_if(branch, cond, from, to).is_some(),
+        (BranchForm::Short | BranchForm::Near, kind) => near(kind, from, to).is_some(),
+        (BranchForm::Far, _) => scratch(branch).is_some() && matches!(branch.dest, Dest::Addr(_)),
     }
 }
 
 pub(super) fn put(branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
     match (branch.kind, branch.form) {
-        (BranchKind::JumpIf(cond), Form::Short) => put_word(jump_if(branch, cond, from, to), out),
+        (BranchKind::JumpIf(cond), BranchForm::Short) => put_word(jump_if(branch, cond, from, to), out),
         (BranchKind::JumpIf(cond), form) => {
             let over = from.wrapping_add(u64::from(len(branch, form)));
             put_word(jump_if(branch, cond.negated(), from, over), out);
             match form {
-                Form::Far => put_far(branch, to, out),
+                BranchForm::Far => put_far(branch, to, out),
                 _ => put_word(near(branch.kind, from, to), out),
             }
         }
-        (_, Form::Far) => put_far(branch, to, out),
+        (_, BranchForm::Far) => put_far(branch, to, out),
         (kind, _) => put_word(near(kind, from, to), out),
     }
 }

@@ -7,12 +7,12 @@ use patchpoint_isa::RegSet;
 use super::insn::{self, Gpr, Imm12, Mem, Shift, UNIT};
 use super::regs::{GP, Hw, RA, SCRATCH_ORDER, SP, TP, ZERO, hw};
 use super::{branch, constant};
-use crate::backend::{BranchKind, Code, Refusal, extended, immediate};
+use crate::backend::{BranchKind, EncodedCode, EncodingRefusal, extended, immediate};
 use crate::lower::{ADDEND, Lower, NAMELESS, Named};
-use crate::op::{Address, Bits, Cond, Dest, Extension, Value, ValueNumber, Width};
+use crate::op::{Address, Bits, Cond, Dest, Extension, OpValue, ValueNumber, Width};
 
 pub(super) struct Emitter<'c> {
-    pub(super) code: &'c mut Code,
+    pub(super) code: &'c mut EncodedCode,
     pub(super) free: RegSet,
 }
 
@@ -32,7 +32,7 @@ impl Lower for Emitter<'_> {
     type Mem = Mem;
     const UNIT: usize = UNIT as usize;
 
-    fn code(&mut self) -> &mut Code {
+    fn code(&mut self) -> &mut EncodedCode {
         self.code
     }
 
@@ -45,16 +45,16 @@ impl Lower for Emitter<'_> {
         preferred.or_else(|| self.free.first())
     }
 
-    fn named(reg: DwarfReg) -> Result<Named<Gpr, u8>, Refusal> {
+    fn named(reg: DwarfReg) -> Result<Named<Gpr, u8>, EncodingRefusal> {
         match hw(reg).ok_or(NAMELESS)? {
             Hw::Gpr(n) => Ok(Named::General(Gpr(n))),
             Hw::Float(n) => Ok(Named::Float(n)),
         }
     }
 
-    fn written(&mut self, dst: DwarfReg) -> Result<(), Refusal> {
+    fn written(&mut self, dst: DwarfReg) -> Result<(), EncodingRefusal> {
         if [ZERO, SP, GP, TP].contains(&dst) {
-            return Err(Refusal::Unusable(
+            return Err(EncodingRefusal::Unusable(
                 "zero, or sp, gp or tp, which belong to the stack and the platform",
             ));
         }
@@ -62,7 +62,7 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn memory(&mut self, address: Address, _: Width) -> Result<Mem, Refusal> {
+    fn memory(&mut self, address: Address, _: Width) -> Result<Mem, EncodingRefusal> {
         self.address(address)
     }
 
@@ -74,13 +74,19 @@ impl Lower for Emitter<'_> {
         constant::put(dst, value, &mut self.code.bytes);
     }
 
-    fn load(&mut self, dst: Gpr, src: Address, width: Width, extension: Extension) -> Result<(), Refusal> {
+    fn load(
+        &mut self,
+        dst: Gpr,
+        src: Address,
+        width: Width,
+        extension: Extension,
+    ) -> Result<(), EncodingRefusal> {
         let src = self.memory_before(DwarfReg::new(dst.0.into()), src, width)?;
         insn::load(dst, src, width, extension, &mut self.code.bytes);
         Ok(())
     }
 
-    fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), Refusal> {
+    fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), EncodingRefusal> {
         self.put_sum(dst, Self::gpr(base)?, disp.into())
     }
 
@@ -90,9 +96,9 @@ impl Lower for Emitter<'_> {
         src: u8,
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         if matches!(width, Width::B1 | Width::B2) {
-            return Err(Refusal::Unusable(
+            return Err(EncodingRefusal::Unusable(
                 "less than 4 bytes of a floating-point register",
             ));
         }
@@ -103,19 +109,19 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn mov_to_float(&mut self, dst: u8, src: Gpr, width: Width) -> Result<(), Refusal> {
+    fn mov_to_float(&mut self, dst: u8, src: Gpr, width: Width) -> Result<(), EncodingRefusal> {
         insn::mov_to_float(dst, src, width, &mut self.code.bytes);
         Ok(())
     }
 
-    fn copy_float(&mut self, dst: u8, src: u8) -> Result<(), Refusal> {
+    fn copy_float(&mut self, dst: u8, src: u8) -> Result<(), EncodingRefusal> {
         if dst != src {
             insn::mov_float(dst, src, &mut self.code.bytes);
         }
         Ok(())
     }
 
-    fn load_float(&mut self, dst: u8, src: Address, width: Width) -> Result<(), Refusal> {
+    fn load_float(&mut self, dst: u8, src: Address, width: Width) -> Result<(), EncodingRefusal> {
         let src = self.address(src)?;
         insn::load_float(dst, src, width, &mut self.code.bytes);
         Ok(())
@@ -141,12 +147,18 @@ impl Lower for Emitter<'_> {
         value == 0
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
+    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
         self.put_sum(to, to, by as i64)
     }
 
-    fn add_directly(&mut self, to: Gpr, by: Value, width: Width, _: Extension) -> Result<bool, Refusal> {
-        let Value::Reg(by) = by else {
+    fn add_directly(
+        &mut self,
+        to: Gpr,
+        by: OpValue,
+        width: Width,
+        _: Extension,
+    ) -> Result<bool, EncodingRefusal> {
+        let OpValue::Reg(by) = by else {
             return Ok(false);
         };
         match Self::named(by)? {
@@ -162,7 +174,7 @@ impl Lower for Emitter<'_> {
         insn::add(to, to, by, &mut self.code.bytes);
     }
 
-    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
         if let Some(imm) = Imm12::new(mask as i64) {
             insn::and_imm(reg, reg, imm, &mut self.code.bytes);
             return Ok(());
@@ -180,7 +192,7 @@ impl Lower for Emitter<'_> {
                 .into_iter()
                 .for_each(|shift| shift(reg, reg, by, &mut self.code.bytes)),
             _ => {
-                let mask = Value::imm(mask);
+                let mask = OpValue::imm(mask);
                 let mask = self.in_temp(mask, Width::B8, Extension::Zero, "a mask that does not fit")?;
                 insn::and(reg, reg, mask, &mut self.code.bytes);
             }
@@ -188,21 +200,21 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
+    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), EncodingRefusal> {
         let (put, by): (fn(_, _, _, &mut _), u8) = match how {
             Bits::Left(by) => (insn::shift_left, by),
             Bits::Right(by) => (insn::shift_right, by),
             Bits::RightSigned(by) => (insn::shift_right_signed, by),
             Bits::And(mask) => return self.and(reg, mask, None),
         };
-        let by = Shift::new(by).ok_or(Refusal::Unusable("a shift by more than 63 bits"))?;
+        let by = Shift::new(by).ok_or(EncodingRefusal::Unusable("a shift by more than 63 bits"))?;
         if by.get() != 0 {
             put(reg, reg, by, &mut self.code.bytes);
         }
         Ok(())
     }
 
-    fn add_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    fn add_to_mem(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         let to = self.address(to)?;
         let sum = self.take("a value to add to")?;
         insn::load(sum, to, width, Extension::Zero, &mut self.code.bytes);
@@ -211,9 +223,11 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    fn add_atomically(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         if matches!(width, Width::B1 | Width::B2) {
-            return Err(Refusal::Unusable("less than 4 bytes to add to atomically"));
+            return Err(EncodingRefusal::Unusable(
+                "less than 4 bytes to add to atomically",
+            ));
         }
         let to = self.pointer(to)?;
         let src = self.as_register(src, width)?;
@@ -224,11 +238,11 @@ impl Lower for Emitter<'_> {
     fn branch(
         &mut self,
         cond: Cond,
-        lhs: Value,
-        rhs: Value,
+        lhs: OpValue,
+        rhs: OpValue,
         width: Width,
         dest: Dest,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let free = self.free;
         let extension = extension_of(cond, width);
         let lhs = self.comparable(lhs, width, extension)?;
@@ -240,11 +254,11 @@ impl Lower for Emitter<'_> {
         done
     }
 
-    fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
+    fn jump(&mut self, dest: Dest) -> Result<(), EncodingRefusal> {
         self.put_branch(BranchKind::Jump, dest, 0)
     }
 
-    fn call(&mut self, addr: CodeAddr) -> Result<(), Refusal> {
+    fn call(&mut self, addr: CodeAddr) -> Result<(), EncodingRefusal> {
         self.put_branch(BranchKind::Call, Dest::Addr(addr), 0)
     }
 
@@ -258,10 +272,10 @@ impl Lower for Emitter<'_> {
 }
 
 impl Emitter<'_> {
-    fn put_branch(&mut self, kind: BranchKind, dest: Dest, compared: u16) -> Result<(), Refusal> {
+    fn put_branch(&mut self, kind: BranchKind, dest: Dest, compared: u16) -> Result<(), EncodingRefusal> {
         let scratch = match dest {
             Dest::Addr(addr) if addr.get() % u64::from(UNIT) != 0 => {
-                return Err(Refusal::Unusable("a target that is no multiple of 2"));
+                return Err(EncodingRefusal::Unusable("a target that is no multiple of 2"));
             }
             Dest::Addr(_) => self.any_free(),
             Dest::Label(_) | Dest::End => None,
@@ -274,9 +288,9 @@ impl Emitter<'_> {
     }
 
     /// Adds the low bytes of `src` to `sum`; what is above them is of no interest.
-    fn add_value(&mut self, sum: Gpr, src: Value, width: Width) -> Result<(), Refusal> {
+    fn add_value(&mut self, sum: Gpr, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         let reg = match src {
-            Value::Imm(value, _) => return self.put_sum(sum, sum, immediate(value, width)?),
+            OpValue::Imm(value, _) => return self.put_sum(sum, sum, immediate(value, width)?),
             _ => self.as_register(src, width)?,
         };
         insn::add(sum, sum, reg, &mut self.code.bytes);
@@ -284,29 +298,34 @@ impl Emitter<'_> {
     }
 
     /// A register that holds the low bytes of a value.
-    fn as_register(&mut self, src: Value, width: Width) -> Result<Gpr, Refusal> {
+    fn as_register(&mut self, src: OpValue, width: Width) -> Result<Gpr, EncodingRefusal> {
         match src {
-            Value::Reg(reg) => Self::gpr(reg),
-            Value::Imm(value, _) if immediate(value, width)? == 0 => Ok(Gpr::ZERO),
+            OpValue::Reg(reg) => Self::gpr(reg),
+            OpValue::Imm(value, _) if immediate(value, width)? == 0 => Ok(Gpr::ZERO),
             _ => self.in_temp(src, width, Extension::Sign, ADDEND),
         }
     }
 
     /// A register that holds the value, extended to all 64 bits.
-    fn comparable(&mut self, value: Value, width: Width, extension: Extension) -> Result<Gpr, Refusal> {
+    fn comparable(
+        &mut self,
+        value: OpValue,
+        width: Width,
+        extension: Extension,
+    ) -> Result<Gpr, EncodingRefusal> {
         match value {
-            Value::Imm(value, _) if immediate(value, width)? == 0 => Ok(Gpr::ZERO),
-            Value::Imm(value, _) => {
+            OpValue::Imm(value, _) if immediate(value, width)? == 0 => Ok(Gpr::ZERO),
+            OpValue::Imm(value, _) => {
                 let reg = self.take("a constant to compare with")?;
                 constant::put(reg, extended(value, width, extension)?, &mut self.code.bytes);
                 Ok(reg)
             }
-            Value::Reg(reg) if width == Width::B8 => Self::gpr(reg),
-            Value::Reg(reg) => {
+            OpValue::Reg(reg) if width == Width::B8 => Self::gpr(reg),
+            OpValue::Reg(reg) => {
                 Self::gpr(reg)?;
                 self.in_temp(value, width, extension, "a narrow value to compare")
             }
-            Value::Mem(_) | Value::Frame { .. } => {
+            OpValue::Mem(_) | OpValue::Frame { .. } => {
                 let purpose = "a value to compare that is not in a register";
                 self.in_temp(value, width, extension, purpose)
             }

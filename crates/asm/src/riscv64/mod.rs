@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::RegSet;
 
-use crate::backend::{Backend, Branch, Code, Form, Refusal};
+use crate::backend::{Backend, Branch, BranchForm, EncodedCode, EncodingRefusal};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::lower::Lower;
 use crate::op::Op;
@@ -43,15 +43,15 @@ impl Backend for RiscV64 {
         insn::UNIT
     }
 
-    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
+    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut EncodedCode) -> Result<(), EncodingRefusal> {
         emit::Emitter { code, free }.emit(op)
     }
 
-    fn branch_len(&self, branch: &Branch, form: Form) -> u32 {
+    fn branch_len(&self, branch: &Branch, form: BranchForm) -> u32 {
         branch::len(branch, form)
     }
 
-    fn reaches(&self, branch: &Branch, form: Form, from: u64, to: u64) -> bool {
+    fn reaches(&self, branch: &Branch, form: BranchForm, from: u64, to: u64) -> bool {
         branch::reaches(branch, form, from, to)
     }
 

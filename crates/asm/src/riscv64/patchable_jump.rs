@@ -3,7 +3,7 @@
 //! The rule (volume I, 1.5 and "Zifencei"): a naturally aligned word is stored and fetched whole,
 //! and a thread that has not fetched it since executes the old one. So a patchable jump is a nop or
 //! a jump of four bytes at a multiple of four; where the site begins between two such, a short nop
-//! leads to it. Every thread's instruction fetches are made to see the store by the
+//! branches to it. Every thread's instruction fetches are made to see the store by the
 //! `riscv_flush_icache` system call.
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
@@ -15,10 +15,10 @@ use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 /// `addi x0, x0, 0`
 pub(super) const NOP: [u8; 4] = 0x0000_0013_u32.to_le_bytes();
 
-/// Where the patchable jump of the site at `addr` stands: as early as it can. There is no code at
+/// The place of the patchable jump of the site at `addr`: as early as possible. There is no code at
 /// odd addresses.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
-    let lead = match addr.get() % u64::from(LEN) {
+    let before = match addr.get() % u64::from(LEN) {
         0 => 0,
         2 => UNIT,
         _ => {
@@ -27,7 +27,7 @@ pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchabl
             });
         }
     };
-    PatchableJump::within(addr, len, Len::new(lead), Len::new(LEN))
+    PatchableJump::within(addr, len, Len::new(before), Len::new(LEN))
 }
 
 /// The patchable jump that jumps to `to`, if it reaches.
@@ -47,7 +47,7 @@ mod tests {
     fn every_address_and_length_gets_one_aligned_word_or_a_refusal() {
         for (at, len) in (0..16).flat_map(|at| (0..=24).map(move |len| (at, len))) {
             let site = CodeAddr::new(0x1000 + at);
-            let lead = match at % 4 {
+            let before = match at % 4 {
                 0 => 0,
                 2 => 2,
                 _ => {
@@ -57,10 +57,13 @@ mod tests {
             };
             match plan(site, Len::new(len)) {
                 Ok(patchable_jump) => {
-                    assert!(len >= lead + 4 && patchable_jump.addr.get() % 4 == 0);
-                    assert_eq!((patchable_jump.offset.get(), patchable_jump.len.get()), (lead, 4));
+                    assert!(len >= before + 4 && patchable_jump.addr.get() % 4 == 0);
+                    assert_eq!(
+                        (patchable_jump.offset.get(), patchable_jump.len.get()),
+                        (before, 4)
+                    );
                 }
-                Err(NoPatchableJump { needed }) => assert!(len < lead + 4 && needed.get() == lead + 4),
+                Err(NoPatchableJump { needed }) => assert!(len < before + 4 && needed.get() == before + 4),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Instructions executed elsewhere than where they stood.
+//! Instructions moved to other addresses.
 //!
 //! What is relative to the program counter means the same in other instructions: `auipc` becomes a
 //! constant, a conditional branch one over a jump of 1 MiB, a compressed one the same in four
@@ -82,7 +82,7 @@ const OVER: u32 = 8 >> 1 << 8;
 /// What inverts a branch.
 const INVERT: u32 = 1 << 12;
 
-/// What a compressed instruction that stood at `at` becomes.
+/// What a compressed instruction that was at `at` becomes.
 fn short(at: u64, half: u16) -> Moved {
     let word = u32::from(half);
     match (word & 3, word >> 13) {
@@ -99,7 +99,7 @@ fn short(at: u64, half: u16) -> Moved {
     }
 }
 
-/// What an instruction of four bytes that stood at `at` becomes.
+/// What an instruction of four bytes that was at `at` becomes.
 fn long(at: u64, word: u32) -> Moved {
     let rd = Gpr((word >> 7 & 31) as u8);
     match (word & 0x7f, rd) {
@@ -165,7 +165,7 @@ fn jump(from: u64, to: u64) -> core::result::Result<[u8; 4], String> {
         .ok_or_else(|| format!("a branch does not reach {to:#x}, 1 MiB is the most"))
 }
 
-/// Each instruction with the address at which it stood; where they end, or why they do not decode.
+/// Each instruction with the address at which it was; where they end, or why they do not decode.
 fn classify(addr: u64, bytes: &[u8]) -> core::result::Result<Vec<(u64, Moved)>, String> {
     let (mut rest, mut at, mut all) = (bytes, addr, Vec::new());
     while !rest.is_empty() {

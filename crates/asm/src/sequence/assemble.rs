@@ -7,11 +7,11 @@ use patchpoint_isa::SiteName;
 use patchpoint_isa::{Declared, RegSet, SiteContext, SiteKind, Vouched, conventions};
 
 use super::builder::{Operation, Sequence};
-use super::layout::{self, Fill, Layout, Mark, Unreachable};
+use super::layout::{self, CodePosition, Fill, Layout, Unreachable};
 use super::operand::Target;
 use super::resolve::Resolver;
 use super::scratch::Free;
-use crate::backend::{Backend, Branch, BranchKind, Code, Form, Origin, Refusal};
+use crate::backend::{Backend, Branch, BranchForm, BranchKind, EncodedCode, EncodingRefusal, Origin};
 use crate::backend_of;
 use crate::error::{Error, Result};
 use crate::hole::Hole;
@@ -40,7 +40,7 @@ impl Environment {
     }
 }
 
-/// Code that stands outside its site.
+/// Code outside its site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StubCode {
     /// Where it was assembled for.
@@ -80,7 +80,7 @@ impl Assembled {
     }
 }
 
-/// A sequence assembled as a stub of its own, to which the caller leads.
+/// A sequence assembled as a stub of its own, to which the caller branches.
 #[derive(Clone, Debug)]
 pub struct Stub {
     /// The code. Where the sequence does not leave otherwise, it ends by a jump to the end of the
@@ -100,7 +100,7 @@ pub enum Fit {
     /// It needs a stub near the site, see [`assemble_out_of_line`].
     OutOfLine {
         /// The most bytes that the stub can need, wherever in reach of a jump from the site it
-        /// stands.
+        /// is.
         stub_len: Len,
     },
 }
@@ -169,8 +169,8 @@ pub fn assemble_out_of_line(
     })
 }
 
-/// Assembles a sequence as a stub at `at`, to which the caller leads by means of its own. Operands
-/// are those of the site.
+/// Assembles a sequence as a stub at `at`, to which the caller branches by means of its own.
+/// Operands are those of the site.
 ///
 /// # Errors
 /// As [`assemble`].
@@ -223,19 +223,23 @@ fn check_unit(site: &SiteContext<'_>, unit: u32) -> Result<()> {
 
 /// Encoded operations whose branches have no form yet.
 struct Lowered {
-    code: Code,
-    labels: Vec<(Label, Mark)>,
+    code: EncodedCode,
+    labels: Vec<(Label, CodePosition)>,
     declared: Declared,
     /// The positions behind calls.
-    returns: Vec<Mark>,
+    returns: Vec<CodePosition>,
     /// The bytes that are vouched for: from, to, and what they write.
-    vouched: Vec<(Mark, Mark, RegSet)>,
+    vouched: Vec<(CodePosition, CodePosition, RegSet)>,
     /// Where the call starts that is the last operation.
-    final_call: Option<Mark>,
+    final_call: Option<CodePosition>,
 }
 
 /// The ranges that are vouched for, of code that starts at `start`.
-fn declared_at(layout: &Layout<'_>, start: CodeAddr, vouched: &[(Mark, Mark, RegSet)]) -> Vec<Vouched> {
+fn declared_at(
+    layout: &Layout<'_>,
+    start: CodeAddr,
+    vouched: &[(CodePosition, CodePosition, RegSet)],
+) -> Vec<Vouched> {
     let ranges = vouched.iter().filter_map(|&(from, to, writes)| {
         let (from, to) = (layout.offset(from), layout.end_offset(to));
         let range = CodeRange::new(start.plus(Len::new(from))?, to.checked_sub(from)?.into())?;
@@ -341,10 +345,10 @@ impl<'s, 'a> Job<'s, 'a> {
     /// The bytes in place that code may use which goes on at the end of the site: those before the
     /// first return offset and what belongs to it.
     fn room(&self) -> Len {
-        let lead = self.backend.around_return_offset().0.len() as u32;
+        let before = self.backend.around_return_offset().0.len() as u32;
         match self.site.return_offsets.is_empty() {
             true => self.room_to_leave(),
-            false => Len::new(self.room_to_leave().get().saturating_sub(lead)),
+            false => Len::new(self.room_to_leave().get().saturating_sub(before)),
         }
     }
 
@@ -368,7 +372,7 @@ impl<'s, 'a> Job<'s, 'a> {
             kind: BranchKind::Jump,
             dest: Dest::Addr(stub),
             scratch: None,
-            form: Form::Near,
+            form: BranchForm::Near,
             detail: 0,
             op: 0,
         }
@@ -376,7 +380,7 @@ impl<'s, 'a> Job<'s, 'a> {
 
     fn check_room_for_jump(&self, in_place: Len) -> Result<()> {
         let jump = self.jump_to(self.site.addr);
-        let jump = Len::new(self.backend.branch_len(&jump, Form::Near));
+        let jump = Len::new(self.backend.branch_len(&jump, BranchForm::Near));
         let stub_fits = jump <= self.room_to_leave();
         if stub_fits && !self.sequence.is_in_place_only() {
             return Ok(());
@@ -401,7 +405,7 @@ impl<'s, 'a> Job<'s, 'a> {
         let mut resolver = Resolver::new(self.site, registers, self.env, free, self.sequence);
         resolver.names_values = self.names_holes;
         let mut lowered = Lowered {
-            code: Code::new(origin),
+            code: EncodedCode::new(origin),
             labels: Vec::new(),
             declared: Declared::default(),
             returns: Vec::new(),
@@ -412,7 +416,7 @@ impl<'s, 'a> Job<'s, 'a> {
         for (index, operation) in self.sequence.operations().iter().enumerate() {
             resolver.op = index as u32;
             lowered.code.op = index as u32;
-            let here = Mark::here(&lowered.code);
+            let here = CodePosition::here(&lowered.code);
             let Some(op) = resolver.resolve(operation)? else {
                 self.bind(operation, here, &mut lowered, resolver.op)?;
                 continue;
@@ -425,12 +429,12 @@ impl<'s, 'a> Job<'s, 'a> {
                 .emit(&op, free, &mut lowered.code)
                 .map_err(|r| self.refused(r, resolver.op))?;
             if let Operation::Vouched { writes, .. } = operation {
-                let range = (here, Mark::here(&lowered.code), *writes);
+                let range = (here, CodePosition::here(&lowered.code), *writes);
                 lowered.vouched.push(range);
                 lowered.code.clobbers = lowered.code.clobbers.union(*writes);
             }
             if matches!(op, Op::Call(_)) {
-                lowered.returns.push(Mark::here(&lowered.code));
+                lowered.returns.push(CodePosition::here(&lowered.code));
                 lowered.final_call = (last == Some(index)).then_some(here);
                 lowered.code.clobbers = lowered.code.clobbers.union(self.lost(operation));
             }
@@ -460,7 +464,7 @@ impl<'s, 'a> Job<'s, 'a> {
         }
     }
 
-    fn bind(&self, operation: &Operation, here: Mark, lowered: &mut Lowered, op: u32) -> Result<()> {
+    fn bind(&self, operation: &Operation, here: CodePosition, lowered: &mut Lowered, op: u32) -> Result<()> {
         let Operation::Bind(label) = operation else {
             return Ok(());
         };
@@ -519,12 +523,12 @@ impl<'s, 'a> Job<'s, 'a> {
         Ok(Len::new(len.saturating_add(lowered.code.extra)))
     }
 
-    fn refused(&self, refusal: Refusal, op: u32) -> Error {
+    fn refused(&self, refusal: EncodingRefusal, op: u32) -> Error {
         let site = SiteName::of(self.site);
         match refusal {
-            Refusal::NoScratch(purpose) => Error::NoScratch { site, op, purpose },
-            Refusal::Unusable(why) => Error::OperandUnusable { site, op, why },
-            Refusal::Immediate { value, width } => Error::ImmediateTooWide {
+            EncodingRefusal::NoScratch(purpose) => Error::NoScratch { site, op, purpose },
+            EncodingRefusal::Unusable(why) => Error::OperandUnusable { site, op, why },
+            EncodingRefusal::Immediate { value, width } => Error::ImmediateTooWide {
                 site,
                 op,
                 value,

@@ -108,11 +108,11 @@ impl fmt::Debug for Sequence {
 }
 
 impl Sequence {
-    /// Whether a branch of it leads to that target.
+    /// Whether it branches to that target.
     #[must_use]
     pub fn uses(&self, target: Target) -> bool {
         match target {
-            // No call leads there.
+            // No call goes there.
             Target::Miss | Target::Deopt => self.body.outline.targets.contains(&target),
             Target::End | Target::Label(_) | Target::Addr(_) => {
                 self.operations().iter().any(|operation| match operation {
@@ -349,7 +349,7 @@ impl Sequence {
         self.call_to(addr, on_return)
     }
 
-    /// The same for who has that promise from elsewhere.
+    /// The same for who has that promise from its caller.
     pub(super) fn call_to(self, addr: CodeAddr, on_return: OnReturn) -> Self {
         self.push(Operation::Call { addr, on_return })
     }
@@ -360,7 +360,7 @@ impl Sequence {
         self.push(Operation::Jump(target.into()))
     }
 
-    /// Returns from the function: at entry sites, where its frame does not stand yet.
+    /// Returns from the function: at entry sites, where its frame is not set up yet.
     #[must_use]
     pub fn ret(self) -> Self {
         self.push(Operation::Return)
@@ -372,7 +372,7 @@ impl Sequence {
         self.push(Operation::Trap)
     }
 
-    /// Bytes as they are: machine code that may stand at any address and that goes on behind its
+    /// Bytes as they are: machine code that may be at any address and that goes on behind its
     /// end. It is checked like anything else before it is written.
     #[must_use]
     pub fn raw(self, bytes: &[u8]) -> Self {
@@ -385,7 +385,7 @@ impl Sequence {
     ///
     /// # Safety
     ///
-    /// The bytes are whole instructions which may stand at any address, go on behind their end,
+    /// The bytes are whole instructions which may be at any address, go on behind their end,
     /// leave the stack pointer and the processor's modes alone, write no stack below the stack
     /// pointer, and write no registers but `writes` and the flags of arithmetic.
     #[must_use]
@@ -393,7 +393,7 @@ impl Sequence {
         self.vouched_for(bytes, writes)
     }
 
-    /// The same for who has that promise from elsewhere.
+    /// The same for who has that promise from its caller.
     pub(super) fn vouched_for(self, bytes: &[u8], writes: &[DwarfReg]) -> Self {
         self.push(Operation::Vouched {
             bytes: bytes.into(),

@@ -6,14 +6,14 @@ use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::Arch;
 
 use super::layout::Layout;
-use crate::backend::Code;
+use crate::backend::EncodedCode;
 use crate::backend_of;
 
 /// Lays out code that is not a sequence's: chooses the forms of the branches and writes the bytes;
 /// `None` if a branch does not reach. `end` is the address to which
-/// [`Dest::End`](crate::op::Dest::End) leads. Labels there are none.
+/// [`Dest::End`](crate::op::Dest::End) goes. Labels there are none.
 #[must_use]
-pub fn finish(arch: Arch, mut code: Code, end: CodeAddr) -> Option<Vec<u8>> {
+pub fn finish(arch: Arch, mut code: EncodedCode, end: CodeAddr) -> Option<Vec<u8>> {
     let mut layout = Layout {
         arch,
         backend: backend_of(arch),

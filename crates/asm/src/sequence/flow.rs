@@ -16,14 +16,14 @@ use crate::op::Label;
 
 /// Registers at one operation.
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct RegisterState {
     /// Their values are unknown.
     lost: RegSet,
     /// Their values are not those that they had at the start of the site.
     overwritten: RegSet,
 }
 
-impl State {
+impl RegisterState {
     fn union(self, other: Self) -> Self {
         Self {
             lost: self.lost.union(other.lost),
@@ -36,24 +36,24 @@ impl State {
 #[derive(Debug)]
 pub(super) struct Flow<'s> {
     sequence: &'s Sequence,
-    now: State,
+    now: RegisterState,
     /// States at branches to labels.
-    branches: Vec<(Label, State)>,
+    branches: Vec<(Label, RegisterState)>,
     /// All that the sequence ever loses and overwrites.
-    ever: State,
+    ever: RegisterState,
 }
 
 impl<'s> Flow<'s> {
     /// At the start of the site. `ever_lost` and `ever_written` are what any operation loses and
     /// writes.
     pub(super) fn new(sequence: &'s Sequence, ever_lost: RegSet, ever_written: RegSet) -> Self {
-        let ever = State {
+        let ever = RegisterState {
             lost: ever_lost,
             overwritten: ever_written.union(ever_lost),
         };
         Self {
             sequence,
-            now: State::default(),
+            now: RegisterState::default(),
             branches: Vec::new(),
             ever,
         }
@@ -86,7 +86,7 @@ impl<'s> Flow<'s> {
 
     /// Control does not go on: what follows is reached from branches only.
     pub(super) fn leave(&mut self) {
-        self.now = State::default();
+        self.now = RegisterState::default();
     }
 
     /// Control comes from the operation before, unless it left, and from the branches to the label.

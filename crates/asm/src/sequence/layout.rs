@@ -1,4 +1,4 @@
-//! Where everything stands: the forms of the branches, the nops, the distances.
+//! Where everything goes: the forms of the branches, the nops, the distances.
 //!
 //! Branches start in their shortest form; as long as one does not reach its target it grows to the
 //! next. Growing only moves targets further away or, where nops fill the room before a final call,
@@ -10,21 +10,21 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::{Arch, nops};
 
-use crate::backend::{Backend, Branch, Code, Form, Origin};
+use crate::backend::{Backend, Branch, BranchForm, EncodedCode, Origin};
 use crate::backend_of;
 use crate::hole::{Holds, Hole};
 use crate::op::{Dest, Label};
 
 /// A position in the code: bytes, and branches, before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mark {
+pub(super) struct CodePosition {
     pub(super) bytes: u32,
     pub(super) branches: u32,
 }
 
-impl Mark {
+impl CodePosition {
     /// The current end of the code.
-    pub(super) fn here(code: &Code) -> Self {
+    pub(super) fn here(code: &EncodedCode) -> Self {
         Self {
             bytes: code.at(),
             branches: code.branches.len() as u32,
@@ -35,7 +35,7 @@ impl Mark {
 /// Nops inside the code, before a final call, so that its return address is at `until`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
-    pub(super) at: Mark,
+    pub(super) at: CodePosition,
     pub(super) until: u32,
 }
 
@@ -51,8 +51,8 @@ pub(super) enum Unreachable {
 pub(super) struct Layout<'l> {
     pub(super) arch: Arch,
     pub(super) backend: &'static dyn Backend,
-    pub(super) code: &'l mut Code,
-    pub(super) labels: &'l [(Label, Mark)],
+    pub(super) code: &'l mut EncodedCode,
+    pub(super) labels: &'l [(Label, CodePosition)],
     /// The address of the end of the site.
     pub(super) end: CodeAddr,
     pub(super) fill: Option<Fill>,
@@ -96,9 +96,9 @@ impl Layout<'_> {
         self.fill.map_or(0, |fill| fill.until.saturating_sub(self.len()))
     }
 
-    /// The offset of a position from the start; behind the nops if they stand there.
+    /// The offset of a position from the start; behind the nops if they are there.
     #[inline]
-    pub(super) fn offset(&self, mark: Mark) -> u32 {
+    pub(super) fn offset(&self, mark: CodePosition) -> u32 {
         let nops = match self.fill {
             Some(fill) if mark >= fill.at => self.nops(),
             _ => 0,
@@ -107,9 +107,9 @@ impl Layout<'_> {
         mark.bytes.saturating_add(before).saturating_add(nops)
     }
 
-    /// The offset of the end of what stands before a position: before the nops if they stand there.
+    /// The offset of the end of what is before a position: before the nops if they are there.
     #[inline]
-    pub(super) fn end_offset(&self, mark: Mark) -> u32 {
+    pub(super) fn end_offset(&self, mark: CodePosition) -> u32 {
         let offset = self.offset(mark);
         match self.fill {
             Some(fill) if mark == fill.at => offset.saturating_sub(self.nops()),
@@ -119,7 +119,7 @@ impl Layout<'_> {
 
     /// The offset of the instruction of the branch at `index`.
     fn branch_offset(&self, index: usize, branch: &Branch) -> u32 {
-        self.offset(Mark {
+        self.offset(CodePosition {
             bytes: branch.at,
             branches: index as u32,
         })
@@ -153,7 +153,7 @@ impl Layout<'_> {
             .code
             .branches
             .iter()
-            .filter(|branch| branch.form == Form::Far);
+            .filter(|branch| branch.form == BranchForm::Far);
         let clobbers = far.filter_map(|branch| branch.scratch).collect();
         self.code.clobbers = self.code.clobbers.union(clobbers);
         Ok(())
@@ -170,9 +170,9 @@ impl Layout<'_> {
         let target = self.target(&branch)?;
         while !self.fits(&branch, form, from, target) {
             form = match form {
-                Form::Short => Form::Near,
-                Form::Near => Form::Far,
-                Form::Far => {
+                BranchForm::Short => BranchForm::Near,
+                BranchForm::Near => BranchForm::Far,
+                BranchForm::Far => {
                     let (from, target) = (CodeAddr::new(from), CodeAddr::new(target));
                     return Err(Unreachable::Target {
                         op: branch.op,
@@ -187,14 +187,14 @@ impl Layout<'_> {
         Ok(form != branch.form)
     }
 
-    fn fits(&self, branch: &Branch, form: Form, from: u64, target: u64) -> bool {
+    fn fits(&self, branch: &Branch, form: BranchForm, from: u64, target: u64) -> bool {
         match (self.code.origin, branch.dest) {
             (Origin::At(_), _) | (_, Dest::Label(_)) => self.backend.reaches(branch, form, from, target),
-            (Origin::Near(_), Dest::End) => form == Form::Near,
+            (Origin::Near(_), Dest::End) => form == BranchForm::Near,
             (Origin::Near(_), Dest::Addr(_)) => match form {
-                Form::Short => false,
-                Form::Near => branch.scratch.is_none(),
-                Form::Far => true,
+                BranchForm::Short => false,
+                BranchForm::Near => branch.scratch.is_none(),
+                BranchForm::Far => true,
             },
         }
     }
@@ -206,7 +206,7 @@ impl Layout<'_> {
         let mut filled = false;
         for (index, branch) in self.code.branches.iter().enumerate() {
             self.fill_before(
-                Mark {
+                CodePosition {
                     bytes: branch.at,
                     branches: index as u32,
                 },
@@ -219,7 +219,7 @@ impl Layout<'_> {
             let from = self.start().wrapping_add(out.len() as u64);
             self.backend.put_branch(branch, from, self.target(branch)?, out);
         }
-        let end = Mark::here(self.code);
+        let end = CodePosition::here(self.code);
         self.fill_before(end, &mut filled, &mut written, out);
         self.copy(written..self.code.at(), out);
         Ok(())
@@ -247,16 +247,16 @@ impl Layout<'_> {
     }
 
     /// The position of a byte of the instructions.
-    fn mark_at(&self, at: u32) -> Mark {
+    fn mark_at(&self, at: u32) -> CodePosition {
         let branches = self.code.branches.partition_point(|branch| branch.at <= at);
-        Mark {
+        CodePosition {
             bytes: at,
             branches: branches as u32,
         }
     }
 
     /// Writes the nops before a final call once their place has come.
-    fn fill_before(&self, next: Mark, filled: &mut bool, written: &mut u32, out: &mut Vec<u8>) {
+    fn fill_before(&self, next: CodePosition, filled: &mut bool, written: &mut u32, out: &mut Vec<u8>) {
         if let Some(fill) = self.fill.filter(|fill| !*filled && next >= fill.at) {
             self.copy(*written..fill.at.bytes, out);
             *written = fill.at.bytes;
@@ -267,7 +267,7 @@ impl Layout<'_> {
 
     fn copy(&self, range: core::ops::Range<u32>, out: &mut Vec<u8>) {
         let bytes = self.code.bytes.get(range.start as usize..range.end as usize);
-        out.extend_from_slice(bytes.expect("branches and marks stand in the code, in its order"));
+        out.extend_from_slice(bytes.expect("branches and marks are in the code, in its order"));
     }
 
     fn resolve_pc_relative(&mut self) -> Result<(), Unreachable> {
@@ -296,8 +296,8 @@ impl Layout<'_> {
     }
 }
 
-/// Appends nops up to `until`, so that one starts at each return offset, or what else has to stand
-/// there. Where `left`, the code that is there never gets to its end, and needs nothing that leads
+/// Appends nops up to `until`, so that one starts at each return offset, or what else has to be
+/// there. Where `left`, the code that is there never gets to its end, and needs nothing that goes
 /// it over a return offset.
 pub(super) fn pad(arch: Arch, return_offsets: &[u32], until: Len, left: bool, out: &mut Vec<u8>) {
     let from = left.then_some(out.len());

@@ -1,11 +1,11 @@
 //! What a runtime asks to be written into a site, and its assembly.
 //!
 //! Problem: a runtime wants to say "compare the shape of the first argument, load its third field
-//! into the result" once, and each site has those values elsewhere. Approach: a [`Sequence`] names
-//! operands in terms of the record; [`assemble`] resolves them at one site to registers, memory and
-//! constants, hands the resolved operations to the architecture's encoder, chooses the shortest
-//! form of each branch, and pads. Nothing here touches the code itself, and any host assembles for
-//! any architecture.
+//! into the result" once, and each site has those values in other places. Approach: a [`Sequence`]
+//! names operands in terms of the record; [`assemble`] resolves them at one site to registers,
+//! memory and constants, hands the resolved operations to the architecture's encoder, chooses the
+//! shortest form of each branch, and pads. Nothing here touches the code itself, and any host
+//! assembles for any architecture.
 //!
 //! Invariants of what is assembled: it has exactly the reserved length; it writes only the result
 //! and registers that are free at the site; it leaves every return offset an instruction boundary
@@ -44,7 +44,7 @@ pub use assemble::{
 pub use builder::Sequence;
 pub use finish::finish;
 pub use operand::{
-    Field, Mem, Operand, Part, Source, Target, TargetAddr, arg, float_arg, float_result, live, location, reg,
-    result, temp,
+    Field, Mem, Operand, OperandPart, Source, Target, TargetAddr, arg, float_arg, float_result, live,
+    location, reg, result, temp,
 };
 pub use outline::{Outline, class, is_single};

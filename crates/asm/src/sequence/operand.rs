@@ -69,7 +69,7 @@ pub const fn float_result() -> Operand {
 }
 
 /// A general register that is free at the site, the same for the whole sequence: where a value
-/// stands that has to be taken apart before it is looked at.
+/// is that has to be taken apart before it is looked at.
 #[must_use]
 pub const fn temp() -> Operand {
     Operand::Temp
@@ -101,7 +101,7 @@ impl Mem {
 
 /// The low bytes of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Part {
+pub struct OperandPart {
     pub(super) operand: Operand,
     pub(super) width: Width,
     pub(super) extension: Extension,
@@ -129,8 +129,8 @@ pub trait Field {
 
     /// The low bytes of an operand.
     #[must_use]
-    fn of(operand: impl Into<Operand>) -> Part {
-        Part {
+    fn of(operand: impl Into<Operand>) -> OperandPart {
+        OperandPart {
             operand: operand.into(),
             width: Self::WIDTH,
             extension: Self::EXTENSION,
@@ -145,7 +145,7 @@ pub enum Source {
     /// All of an operand.
     Operand(Operand),
     /// The low bytes of an operand.
-    Part(Part),
+    Part(OperandPart),
     /// Memory.
     Mem(Mem),
 }
@@ -156,8 +156,8 @@ impl From<Mem> for Source {
     }
 }
 
-impl From<Part> for Source {
-    fn from(part: Part) -> Self {
+impl From<OperandPart> for Source {
+    fn from(part: OperandPart) -> Self {
         Self::Part(part)
     }
 }
@@ -251,7 +251,7 @@ impl Target {
         Self::to(addr)
     }
 
-    /// The same for who has that promise from elsewhere.
+    /// The same for who has that promise from its caller.
     pub(super) const fn to(addr: CodeAddr) -> Self {
         Self::Addr(TargetAddr(addr))
     }

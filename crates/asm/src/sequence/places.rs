@@ -1,6 +1,6 @@
 //! Operands to places: the locations of the record, the registers of the convention.
 
-use llvm_stackmaps::Place;
+use llvm_stackmaps::LocationKind;
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::SiteName;
 use patchpoint_isa::conventions::Registers;
@@ -10,18 +10,18 @@ use patchpoint_isa::{Arch, Convention, SiteContext, SiteKind};
 use super::operand::{Mem, Operand, Source};
 use super::resolve::Resolver;
 use crate::error::{Error, Result};
-use crate::op::{Address, Base, Value, ValueNumber};
+use crate::op::{Address, Base, OpValue, ValueNumber};
 use crate::op::{Extension, Width};
 
 /// A resolved value with the number of its bytes that are defined; `None` if all are.
 #[derive(Clone, Copy)]
-pub(super) struct Known {
-    value: Value,
+pub(super) struct ResolvedValue {
+    value: OpValue,
     size: Option<u16>,
 }
 
-impl Known {
-    const fn all(value: Value) -> Self {
+impl ResolvedValue {
+    const fn all(value: OpValue) -> Self {
         Self { value, size: None }
     }
 }
@@ -40,8 +40,8 @@ pub(super) fn result_register(site: &SiteContext<'_>, registers: &Registers) -> 
     if site.shape.convention() == Convention::C {
         return Some(registers.int_result);
     }
-    match site.record?.locations().get(0)?.place {
-        Place::Register { reg, bit_offset } if is_whole(site, registers, reg, bit_offset) => {
+    match site.record?.locations().get(0)?.kind {
+        LocationKind::Register { reg, bit_offset } if is_whole(site, registers, reg, bit_offset) => {
             Some(canonical(site.arch, reg))
         }
         _ => None,
@@ -84,15 +84,15 @@ impl Resolver<'_, '_> {
     }
 
     /// `number` is that of an operand that is one of the sequence's values.
-    pub(super) fn operand(&self, operand: Operand, number: Option<ValueNumber>) -> Result<Known> {
+    pub(super) fn operand(&self, operand: Operand, number: Option<ValueNumber>) -> Result<ResolvedValue> {
         let known = match operand {
-            Operand::Reg(reg) => Known::all(Value::Reg(reg)),
-            Operand::Temp => Known::all(Value::Reg(self.temp()?)),
-            Operand::Imm(value) => Known::all(Value::Imm(value, number)),
+            Operand::Reg(reg) => ResolvedValue::all(OpValue::Reg(reg)),
+            Operand::Temp => ResolvedValue::all(OpValue::Reg(self.temp()?)),
+            Operand::Imm(value) => ResolvedValue::all(OpValue::Imm(value, number)),
             Operand::Result | Operand::FloatResult => {
                 let size = self.written_size(operand);
-                Known {
-                    value: Value::Reg(self.result(operand)?),
+                ResolvedValue {
+                    value: OpValue::Reg(self.result(operand)?),
                     size,
                 }
             }
@@ -108,9 +108,9 @@ impl Resolver<'_, '_> {
             Operand::Location(n) => self.location(n, "location", n, 0)?,
         };
         let reg = match known.value {
-            Value::Reg(reg) | Value::Frame { reg, .. } => Some(reg),
-            Value::Mem(address) => address.base.reg(),
-            Value::Imm(..) => None,
+            OpValue::Reg(reg) | OpValue::Frame { reg, .. } => Some(reg),
+            OpValue::Mem(address) => address.base.reg(),
+            OpValue::Imm(..) => None,
         };
         let gone = match operand {
             Operand::Arg(_) | Operand::FloatArg(_) | Operand::Live(_) | Operand::Location(_) => {
@@ -144,7 +144,7 @@ impl Resolver<'_, '_> {
         u32::from(has_result(self.site)).saturating_add(self.site.shape.arg_count())
     }
 
-    fn arg(&self, n: u32) -> Result<Known> {
+    fn arg(&self, n: u32) -> Result<ResolvedValue> {
         let count = self.site.shape.arg_count();
         if n >= count {
             return self.missing("argument", n, count);
@@ -154,7 +154,7 @@ impl Resolver<'_, '_> {
             return self.location(n.saturating_add(before), "argument", n, before);
         }
         if let Some(reg) = self.registers.int_args.get(n as usize) {
-            return Ok(Known::all(Value::Reg(*reg)));
+            return Ok(ResolvedValue::all(OpValue::Reg(*reg)));
         }
         let first = match self.site.shape.kind() {
             SiteKind::Entry => self.registers.stack_args_at_entry,
@@ -168,14 +168,14 @@ impl Resolver<'_, '_> {
             return self.missing("argument", n, count);
         };
         let base = Base::Reg(self.registers.stack_pointer);
-        Ok(Known::all(Value::Mem(Address {
+        Ok(ResolvedValue::all(OpValue::Mem(Address {
             base,
             disp,
             number: None,
         })))
     }
 
-    fn float_arg(&self, n: u32) -> Result<Known> {
+    fn float_arg(&self, n: u32) -> Result<ResolvedValue> {
         if !self.is_c() {
             return self.arg(n);
         }
@@ -185,7 +185,7 @@ impl Resolver<'_, '_> {
             .arg_count()
             .min(self.registers.float_args.len() as u32);
         match self.registers.float_args.get(n as usize) {
-            Some(reg) if n < count => Ok(Known::all(Value::Reg(*reg))),
+            Some(reg) if n < count => Ok(ResolvedValue::all(OpValue::Reg(*reg))),
             _ => self.missing("floating-point argument in a register", n, count),
         }
     }
@@ -197,7 +197,7 @@ impl Resolver<'_, '_> {
     }
 
     /// The location at `index`; `operand`, `n` and `before` are for the error.
-    fn location(&self, index: u32, operand: &'static str, n: u32, before: u32) -> Result<Known> {
+    fn location(&self, index: u32, operand: &'static str, n: u32, before: u32) -> Result<ResolvedValue> {
         let location = self
             .site
             .record
@@ -207,33 +207,35 @@ impl Resolver<'_, '_> {
         };
         let size = Some(location.size);
         let whole = |reg| canonical(self.site.arch, reg);
-        Ok(match location.place {
-            Place::Register { reg, bit_offset } if !is_whole(self.site, self.registers, reg, bit_offset) => {
+        Ok(match location.kind {
+            LocationKind::Register { reg, bit_offset }
+                if !is_whole(self.site, self.registers, reg, bit_offset) =>
+            {
                 return self.unusable("a part of a register that does not start at its lowest bit");
             }
             // LLVM gives the size of the whole register.
-            Place::Register { reg, .. } if self.registers.vectors.contains(whole(reg)) => {
-                Known::all(Value::Reg(whole(reg)))
+            LocationKind::Register { reg, .. } if self.registers.vectors.contains(whole(reg)) => {
+                ResolvedValue::all(OpValue::Reg(whole(reg)))
             }
-            Place::Register { reg, .. } => Known {
-                value: Value::Reg(whole(reg)),
+            LocationKind::Register { reg, .. } => ResolvedValue {
+                value: OpValue::Reg(whole(reg)),
                 size,
             },
-            Place::Direct { reg, offset } => Known::all(Value::Frame { reg, disp: offset }),
-            Place::Indirect { reg, offset } => {
+            LocationKind::Direct { reg, offset } => ResolvedValue::all(OpValue::Frame { reg, disp: offset }),
+            LocationKind::Indirect { reg, offset } => {
                 let address = Address {
                     base: Base::Reg(reg),
                     disp: offset,
                     number: None,
                 };
-                Known {
-                    value: Value::Mem(address),
+                ResolvedValue {
+                    value: OpValue::Mem(address),
                     size,
                 }
             }
-            Place::Constant { value } => Known::all(Value::imm(i64::from(value) as u64)),
-            Place::ConstantIndex { index } => match self.site.constants.get(index) {
-                Some(value) => Known::all(Value::imm(value)),
+            LocationKind::Constant { value } => ResolvedValue::all(OpValue::imm(i64::from(value) as u64)),
+            LocationKind::ConstantIndex { index } => match self.site.constants.get(index) {
+                Some(value) => ResolvedValue::all(OpValue::imm(value)),
                 None => return self.missing("constant", index, self.site.constants.len()),
             },
         })
@@ -272,17 +274,17 @@ impl Resolver<'_, '_> {
         }
         let disp = mem.disp;
         Ok(match known.value {
-            Value::Reg(reg) => Address {
+            OpValue::Reg(reg) => Address {
                 base: Base::Reg(reg),
                 disp,
                 number,
             },
-            Value::Imm(value, _) => Address {
+            OpValue::Imm(value, _) => Address {
                 base: Base::Absolute(value),
                 disp,
                 number: None,
             },
-            Value::Frame { reg, disp: slot } => match slot.checked_add(disp) {
+            OpValue::Frame { reg, disp: slot } => match slot.checked_add(disp) {
                 Some(disp) => Address {
                     base: Base::Reg(reg),
                     disp,
@@ -290,7 +292,7 @@ impl Resolver<'_, '_> {
                 },
                 None => return self.unusable("a displacement beyond 2 GiB"),
             },
-            Value::Mem(Address {
+            OpValue::Mem(Address {
                 base: Base::Reg(reg),
                 disp: slot,
                 ..
@@ -299,7 +301,7 @@ impl Resolver<'_, '_> {
                 disp,
                 number,
             },
-            Value::Mem(_) => return self.unusable("a base that is read through a pointer"),
+            OpValue::Mem(_) => return self.unusable("a base that is read through a pointer"),
         })
     }
 
@@ -308,7 +310,7 @@ impl Resolver<'_, '_> {
         &self,
         source: &Source,
         number: Option<ValueNumber>,
-    ) -> Result<(Known, Option<(Width, Extension)>)> {
+    ) -> Result<(ResolvedValue, Option<(Width, Extension)>)> {
         match source {
             Source::Operand(operand) => Ok((self.operand(*operand, number)?, None)),
             Source::Part(part) => {
@@ -316,16 +318,16 @@ impl Resolver<'_, '_> {
                 Ok((known, Some((part.width, part.extension))))
             }
             Source::Mem(mem) => {
-                let value = Value::Mem(self.address(mem, number)?);
+                let value = OpValue::Mem(self.address(mem, number)?);
                 let size = Some(mem.width.bytes());
-                Ok((Known { value, size }, Some((mem.width, mem.extension))))
+                Ok((ResolvedValue { value, size }, Some((mem.width, mem.extension))))
             }
         }
     }
 
     /// The low `width` bytes of a value, which on big-endian machines are its last ones in memory.
-    fn low_bytes(&self, known: Known, width: Width) -> Result<Value> {
-        let Value::Mem(address) = known.value else {
+    fn low_bytes(&self, known: ResolvedValue, width: Width) -> Result<OpValue> {
+        let OpValue::Mem(address) = known.value else {
             return Ok(known.value);
         };
         if !self.site.arch.is_big_endian() {
@@ -333,7 +335,7 @@ impl Resolver<'_, '_> {
         }
         let before = i32::from(known.size.unwrap_or(8).saturating_sub(width.bytes()));
         match address.disp.checked_add(before) {
-            Some(disp) => Ok(Value::Mem(Address {
+            Some(disp) => Ok(OpValue::Mem(Address {
                 disp,
                 number: address.number.filter(|_| before == 0),
                 ..address
@@ -342,7 +344,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn check_size(&self, known: Known, width: Width) -> Result<()> {
+    fn check_size(&self, known: ResolvedValue, width: Width) -> Result<()> {
         match known.size.filter(|size| *size < width.bytes()) {
             Some(size) => self.width_error(width.bytes(), size),
             None => Ok(()),
@@ -354,7 +356,7 @@ impl Resolver<'_, '_> {
         &self,
         [lhs, rhs]: [&Source; 2],
         numbers: [Option<ValueNumber>; 2],
-    ) -> Result<(Value, Value, Width)> {
+    ) -> Result<(OpValue, OpValue, Width)> {
         let (lhs, left) = self.source(lhs, numbers[0])?;
         let (rhs, right) = self.source(rhs, numbers[1])?;
         let named = |named: Option<(Width, Extension)>| named.map(|(width, _)| width);
@@ -383,7 +385,7 @@ impl Resolver<'_, '_> {
         src: &Source,
         number: Option<ValueNumber>,
         size: Option<u16>,
-    ) -> Result<(Value, Width, Extension)> {
+    ) -> Result<(OpValue, Width, Extension)> {
         let (known, named) = self.source(src, number)?;
         if let Some((width, extension)) = named {
             self.check_size(known, width)?;
@@ -396,7 +398,7 @@ impl Resolver<'_, '_> {
             }
         }
         let width = match (known.value, known.size) {
-            (Value::Mem(_), Some(size)) => match Width::of(size) {
+            (OpValue::Mem(_), Some(size)) => match Width::of(size) {
                 Some(width) => width,
                 None => return self.unusable("a spilled value that is not 1, 2, 4 or 8 bytes"),
             },
@@ -411,7 +413,7 @@ impl Resolver<'_, '_> {
         to: &Mem,
         src: &Source,
         numbers: [Option<ValueNumber>; 2],
-    ) -> Result<(Address, Value, Width)> {
+    ) -> Result<(Address, OpValue, Width)> {
         let (known, named) = self.source(src, numbers[1])?;
         if let Some((width, _)) = named.filter(|(width, _)| *width != to.width) {
             return self.width_error(to.width.bytes(), width.bytes());

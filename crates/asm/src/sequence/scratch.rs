@@ -1,11 +1,11 @@
 //! Which registers a sequence may use at a site.
 //!
-//! Free are: the registers that LLVM itself gives up at every site; at a patchpoint with the C
+//! Free are: the registers that LLVM itself clobbers at every site; at a patchpoint with the C
 //! convention the caller-saved registers that hold no argument, no recorded value and no live-out;
 //! and the result register until the sequence writes it, if nothing else is there. Registers that
 //! the sequence names itself are left to it.
 
-use llvm_stackmaps::Place;
+use llvm_stackmaps::LocationKind;
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::conventions::Registers;
 use patchpoint_isa::registers::canonical;
@@ -122,11 +122,11 @@ fn recorded(site: &SiteContext<'_>) -> RegSet {
     let locations = site.record.iter().flat_map(|record| record.locations());
     locations
         .skip(result)
-        .filter_map(|location| match location.place {
-            Place::Register { reg, .. } | Place::Direct { reg, .. } | Place::Indirect { reg, .. } => {
-                Some(canonical(site.arch, reg))
-            }
-            Place::Constant { .. } | Place::ConstantIndex { .. } => None,
+        .filter_map(|location| match location.kind {
+            LocationKind::Register { reg, .. }
+            | LocationKind::Direct { reg, .. }
+            | LocationKind::Indirect { reg, .. } => Some(canonical(site.arch, reg)),
+            LocationKind::Constant { .. } | LocationKind::ConstantIndex { .. } => None,
         })
         .collect()
 }

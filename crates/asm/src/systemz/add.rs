@@ -3,19 +3,19 @@
 use super::emit::Emitter;
 use super::insn::{self, Mem};
 use super::regs::Gpr;
-use crate::backend::{Refusal, immediate};
+use crate::backend::{EncodingRefusal, immediate};
 use crate::lower::Lower;
-use crate::op::{Address, Extension, Value, Width};
+use crate::op::{Address, Extension, OpValue, Width};
 
 impl Emitter<'_> {
     /// Adds what one instruction can add to all 64 bits.
     pub(super) fn add_in_one(
         &mut self,
         to: Gpr,
-        by: Value,
+        by: OpValue,
         width: Width,
         extension: Extension,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, EncodingRefusal> {
         let (add, add_memory) = match (width, extension) {
             (Width::B8, _) => (insn::AGR, insn::AG),
             (Width::B4, Extension::Sign) => (insn::AGFR, insn::AGF),
@@ -23,21 +23,21 @@ impl Emitter<'_> {
             _ => return Ok(false),
         };
         match by {
-            Value::Reg(by) => {
+            OpValue::Reg(by) => {
                 let by = Self::gpr(by)?;
                 self.put(add.of(to, by));
             }
-            Value::Mem(address) => {
+            OpValue::Mem(address) => {
                 let by = self.address(address)?;
                 add_memory.put(to.0, by, &mut self.code.bytes);
             }
-            Value::Imm(..) | Value::Frame { .. } => return Ok(false),
+            OpValue::Imm(..) | OpValue::Frame { .. } => return Ok(false),
         }
         Ok(true)
     }
 
     /// Adds a constant to all 64 bits.
-    pub(super) fn add_imm(&mut self, reg: Gpr, value: u64) -> Result<(), Refusal> {
+    pub(super) fn add_imm(&mut self, reg: Gpr, value: u64) -> Result<(), EncodingRefusal> {
         let signed = value as i64;
         if let Ok(imm) = i16::try_from(signed) {
             self.put(insn::AGHI.of(reg.0, imm as u16));
@@ -55,29 +55,34 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    pub(super) fn add_value_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
-        if let Value::Imm(value, _) = src {
+    pub(super) fn add_value_to_mem(
+        &mut self,
+        to: Address,
+        src: OpValue,
+        width: Width,
+    ) -> Result<(), EncodingRefusal> {
+        if let OpValue::Imm(value, _) = src {
             if self.add_imm_to_mem(to, immediate(value, width)?, width)? {
                 return Ok(());
             }
         }
         let purpose = "a value to add to memory";
-        if let (Width::B1, Value::Mem(_) | Value::Frame { .. }) = (width, src) {
+        if let (Width::B1, OpValue::Mem(_) | OpValue::Frame { .. }) = (width, src) {
             let src = self.in_temp(src, width, Extension::Zero, purpose)?;
             let to = self.address(to)?;
             return self.add_byte(to, |emitter, sum| emitter.put(insn::AR.of(sum.0, src.0)));
         }
         match (width, src) {
-            (Width::B1, Value::Reg(reg)) => {
+            (Width::B1, OpValue::Reg(reg)) => {
                 let (src, to) = (Self::gpr(reg)?, self.address(to)?);
                 self.add_byte(to, |emitter, sum| emitter.put(insn::AR.of(sum.0, src.0)))
             }
-            (Width::B1, Value::Imm(value, _)) => {
+            (Width::B1, OpValue::Imm(value, _)) => {
                 let (imm, to) = (immediate(value, width)? as u16, self.address(to)?);
                 self.add_byte(to, |emitter, sum| emitter.put(insn::AHI.of(sum.0, imm)))
             }
             _ => {
-                if let Value::Reg(reg) = src {
+                if let OpValue::Reg(reg) = src {
                     Self::gpr(reg)?;
                 }
                 let sum = self.in_temp(src, width, Extension::Sign, purpose)?;
@@ -95,7 +100,12 @@ impl Emitter<'_> {
     }
 
     /// Adds without a register, where there is an instruction for it.
-    pub(super) fn add_imm_to_mem(&mut self, to: Address, value: i64, width: Width) -> Result<bool, Refusal> {
+    pub(super) fn add_imm_to_mem(
+        &mut self,
+        to: Address,
+        value: i64,
+        width: Width,
+    ) -> Result<bool, EncodingRefusal> {
         let insn = match width {
             Width::B1 | Width::B2 => return Ok(false),
             Width::B4 => insn::ASI,
@@ -111,7 +121,7 @@ impl Emitter<'_> {
     }
 
     /// No instruction adds a byte in memory.
-    fn add_byte(&mut self, to: Mem, add: impl FnOnce(&mut Self, Gpr)) -> Result<(), Refusal> {
+    fn add_byte(&mut self, to: Mem, add: impl FnOnce(&mut Self, Gpr)) -> Result<(), EncodingRefusal> {
         let sum = self.take("a byte to add to")?;
         insn::LLGC.put(sum.0, to, &mut self.code.bytes);
         add(self, sum);

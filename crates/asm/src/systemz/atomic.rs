@@ -9,9 +9,9 @@
 use super::emit::Emitter;
 use super::insn::{self, Mem};
 use super::regs::Gpr;
-use crate::backend::{Refusal, immediate};
+use crate::backend::{EncodingRefusal, immediate};
 use crate::lower::Lower;
-use crate::op::{Address, Base, Extension, Value, Width};
+use crate::op::{Address, Base, Extension, OpValue, Width};
 
 /// The mask of condition code 1: another thread was faster.
 const CHANGED: u8 = 4;
@@ -26,15 +26,22 @@ enum Addend {
 }
 
 impl Emitter<'_> {
-    pub(super) fn add_by_swapping(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
-        if let Value::Imm(value, _) = src {
+    pub(super) fn add_by_swapping(
+        &mut self,
+        to: Address,
+        src: OpValue,
+        width: Width,
+    ) -> Result<(), EncodingRefusal> {
+        if let OpValue::Imm(value, _) = src {
             if self.add_imm_to_mem(to, immediate(value, width)?, width)? {
                 return Ok(());
             }
         }
         let (load, swap) = match width {
             Width::B1 | Width::B2 => {
-                return Err(Refusal::Unusable("less than 4 bytes to add to atomically"));
+                return Err(EncodingRefusal::Unusable(
+                    "less than 4 bytes to add to atomically",
+                ));
             }
             Width::B4 => (insn::L, insn::CS),
             Width::B8 => (insn::LG, insn::CSG),
@@ -54,15 +61,15 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn addend(&mut self, src: Value, width: Width) -> Result<Addend, Refusal> {
+    fn addend(&mut self, src: OpValue, width: Width) -> Result<Addend, EncodingRefusal> {
         Ok(match src {
-            Value::Reg(reg) => Addend::Reg(Self::gpr(reg)?),
-            Value::Imm(value, _) => Addend::Imm(immediate(value, width)?),
-            Value::Frame { .. } if width != Width::B8 => {
-                return Err(Refusal::Unusable("part of the address of a stack slot"));
+            OpValue::Reg(reg) => Addend::Reg(Self::gpr(reg)?),
+            OpValue::Imm(value, _) => Addend::Imm(immediate(value, width)?),
+            OpValue::Frame { .. } if width != Width::B8 => {
+                return Err(EncodingRefusal::Unusable("part of the address of a stack slot"));
             }
-            Value::Frame { reg, disp } => Addend::Frame(Self::gpr(reg)?, disp),
-            Value::Mem(address) => {
+            OpValue::Frame { reg, disp } => Addend::Frame(Self::gpr(reg)?, disp),
+            OpValue::Mem(address) => {
                 let free = self.free;
                 let direct = matches!(address.base, Base::Reg(_) | Base::Absolute(_));
                 let at = self.code.bytes.len();

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::insn::{BASR, BCR, BRAS, BRASL, BRC, BRCL};
 use super::regs::{Gpr, Hw, hw};
-use crate::backend::{Branch, BranchKind, Form};
+use crate::backend::{Branch, BranchForm, BranchKind};
 use crate::op::{Cond, Dest};
 
 /// Always.
@@ -46,12 +46,12 @@ fn far_len(branch: &Branch) -> u32 {
     Gpr::constant_len(to) + 2
 }
 
-pub(super) fn len(branch: &Branch, form: Form) -> u32 {
+pub(super) fn len(branch: &Branch, form: BranchForm) -> u32 {
     match (branch.kind, form) {
-        (_, Form::Short) => 4,
-        (_, Form::Near) => 6,
-        (BranchKind::JumpIf(_), Form::Far) => 4 + far_len(branch),
-        (_, Form::Far) => far_len(branch),
+        (_, BranchForm::Short) => 4,
+        (_, BranchForm::Near) => 6,
+        (BranchKind::JumpIf(_), BranchForm::Far) => 4 + far_len(branch),
+        (_, BranchForm::Far) => far_len(branch),
     }
 }
 
@@ -61,14 +61,14 @@ fn halfwords(from: u64, to: u64) -> Option<i64> {
     (distance % 2 == 0).then_some(distance / 2)
 }
 
-pub(super) fn reaches(branch: &Branch, form: Form, from: u64, to: u64) -> bool {
+pub(super) fn reaches(branch: &Branch, form: BranchForm, from: u64, to: u64) -> bool {
     let Some(distance) = halfwords(from, to) else {
         return false;
     };
     match form {
-        Form::Short => i16::try_from(distance).is_ok(),
-        Form::Near => i32::try_from(distance).is_ok(),
-        Form::Far => scratch(branch).is_some(),
+        BranchForm::Short => i16::try_from(distance).is_ok(),
+        BranchForm::Near => i32::try_from(distance).is_ok(),
+        BranchForm::Far => scratch(branch).is_some(),
     }
 }
 
@@ -77,13 +77,13 @@ pub(super) fn put(branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
     // And small enough, so these casts lose nothing.
     let (short, near) = (distance as u16, distance as u32);
     match (branch.kind, branch.form) {
-        (BranchKind::Jump, Form::Short) => out.extend(BRC.of(ALWAYS, short)),
-        (BranchKind::Jump, Form::Near) => out.extend(BRCL.of(ALWAYS, near)),
-        (BranchKind::JumpIf(cond), Form::Short) => out.extend(BRC.of(mask(cond), short)),
-        (BranchKind::JumpIf(cond), Form::Near) => out.extend(BRCL.of(mask(cond), near)),
-        (BranchKind::Call, Form::Short) => out.extend(BRAS.of(LINK, short)),
-        (BranchKind::Call, Form::Near) => out.extend(BRASL.of(LINK, near)),
-        (kind, Form::Far) => put_far(kind, branch, to, out),
+        (BranchKind::Jump, BranchForm::Short) => out.extend(BRC.of(ALWAYS, short)),
+        (BranchKind::Jump, BranchForm::Near) => out.extend(BRCL.of(ALWAYS, near)),
+        (BranchKind::JumpIf(cond), BranchForm::Short) => out.extend(BRC.of(mask(cond), short)),
+        (BranchKind::JumpIf(cond), BranchForm::Near) => out.extend(BRCL.of(mask(cond), near)),
+        (BranchKind::Call, BranchForm::Short) => out.extend(BRAS.of(LINK, short)),
+        (BranchKind::Call, BranchForm::Near) => out.extend(BRASL.of(LINK, near)),
+        (kind, BranchForm::Far) => put_far(kind, branch, to, out),
     }
 }
 

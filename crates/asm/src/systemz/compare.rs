@@ -6,9 +6,9 @@
 use super::emit::Emitter;
 use super::insn::{self, Mem};
 use super::regs::Gpr;
-use crate::backend::{Refusal, extended, immediate};
+use crate::backend::{EncodingRefusal, extended, immediate};
 use crate::lower::Lower;
-use crate::op::{Cond, Extension, Value, Width};
+use crate::op::{Cond, Extension, OpValue, Width};
 
 /// How numbers are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,21 +60,21 @@ impl Emitter<'_> {
     pub(super) fn compare(
         &mut self,
         cond: Cond,
-        lhs: Value,
-        rhs: Value,
+        lhs: OpValue,
+        rhs: OpValue,
         width: Width,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let order = Order::of(cond);
         for value in [lhs, rhs] {
             match value {
-                Value::Reg(reg) => Self::gpr(reg).map(|_| ())?,
-                Value::Imm(value, _) => immediate(value, width).map(|_| ())?,
-                Value::Mem(_) | Value::Frame { .. } => {}
+                OpValue::Reg(reg) => Self::gpr(reg).map(|_| ())?,
+                OpValue::Imm(value, _) => immediate(value, width).map(|_| ())?,
+                OpValue::Mem(_) | OpValue::Frame { .. } => {}
             }
         }
         let free = self.free;
         let (at, clobbers) = (self.code.bytes.len(), self.code.clobbers);
-        if let (Value::Mem(address), Value::Imm(value, _)) = (lhs, rhs) {
+        if let (OpValue::Mem(address), OpValue::Imm(value, _)) = (lhs, rhs) {
             let lhs = self.address(address)?;
             if self.compare_mem_imm(lhs, immediate(value, width)?, width, order) {
                 return Ok(());
@@ -120,10 +120,16 @@ impl Emitter<'_> {
         true
     }
 
-    fn compare_narrow(&mut self, lhs: Value, rhs: Value, width: Width, order: Order) -> Result<(), Refusal> {
+    fn compare_narrow(
+        &mut self,
+        lhs: OpValue,
+        rhs: OpValue,
+        width: Width,
+        order: Order,
+    ) -> Result<(), EncodingRefusal> {
         let extension = order.extension();
         let left = self.in_temp(lhs, width, extension, "a value to compare")?;
-        if let Value::Imm(value, _) = rhs {
+        if let OpValue::Imm(value, _) = rhs {
             let value = extended(value, width, extension)? as i64;
             self.compare_word(left, value, order);
             return Ok(());
@@ -144,9 +150,15 @@ impl Emitter<'_> {
         }
     }
 
-    fn compare_wide(&mut self, lhs: Value, rhs: Value, width: Width, order: Order) -> Result<(), Refusal> {
+    fn compare_wide(
+        &mut self,
+        lhs: OpValue,
+        rhs: OpValue,
+        width: Width,
+        order: Order,
+    ) -> Result<(), EncodingRefusal> {
         let left = match lhs {
-            Value::Reg(reg) => Self::gpr(reg)?,
+            OpValue::Reg(reg) => Self::gpr(reg)?,
             _ => self.in_temp(
                 lhs,
                 width,
@@ -156,9 +168,9 @@ impl Emitter<'_> {
         };
         let signed = order.is_signed();
         match (rhs, width) {
-            (Value::Imm(value, _), Width::B8) => return self.compare_doubleword(left, value, order),
-            (Value::Imm(value, _), _) => self.compare_word(left, immediate(value, width)?, order),
-            (Value::Mem(address), _) => {
+            (OpValue::Imm(value, _), Width::B8) => return self.compare_doubleword(left, value, order),
+            (OpValue::Imm(value, _), _) => self.compare_word(left, immediate(value, width)?, order),
+            (OpValue::Mem(address), _) => {
                 let right = self.address(address)?;
                 let insn = match (width, signed) {
                     (Width::B8, true) => insn::CG,
@@ -168,9 +180,9 @@ impl Emitter<'_> {
                 };
                 insn.put(left.0, right, &mut self.code.bytes);
             }
-            (Value::Reg(_) | Value::Frame { .. }, _) => {
+            (OpValue::Reg(_) | OpValue::Frame { .. }, _) => {
                 let right = match rhs {
-                    Value::Reg(reg) => Self::gpr(reg)?,
+                    OpValue::Reg(reg) => Self::gpr(reg)?,
                     _ => self.in_temp(rhs, width, Extension::Zero, "a second value to compare")?,
                 };
                 self.compare_gprs(left, right, width, signed);
@@ -188,7 +200,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn compare_doubleword(&mut self, left: Gpr, value: u64, order: Order) -> Result<(), Refusal> {
+    fn compare_doubleword(&mut self, left: Gpr, value: u64, order: Order) -> Result<(), EncodingRefusal> {
         let signed = value as i64;
         if let Some(imm) = order.signed16(signed) {
             self.put(insn::CGHI.of(left.0, imm));

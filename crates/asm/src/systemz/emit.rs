@@ -6,12 +6,12 @@ use patchpoint_isa::RegSet;
 
 use super::insn::{self, Mem, Rs, Rx};
 use super::regs::{BRANCH_ORDER, Fpr, Gpr, Hw, VALUE_ORDER, hw};
-use crate::backend::{BranchKind, Code, Refusal, extended};
+use crate::backend::{BranchKind, EncodedCode, EncodingRefusal, extended};
 use crate::lower::{Lower, NAMELESS, Named, constant_last};
-use crate::op::{Address, Bits, Cond, Dest, Extension, Value, ValueNumber, Width};
+use crate::op::{Address, Bits, Cond, Dest, Extension, OpValue, ValueNumber, Width};
 
 pub(super) struct Emitter<'c> {
-    pub(super) code: &'c mut Code,
+    pub(super) code: &'c mut EncodedCode,
     pub(super) free: RegSet,
 }
 
@@ -48,7 +48,7 @@ impl Lower for Emitter<'_> {
     const UNIT: usize = 2;
     const STORED: Extension = Extension::Sign;
 
-    fn code(&mut self) -> &mut Code {
+    fn code(&mut self) -> &mut EncodedCode {
         self.code
     }
 
@@ -60,17 +60,17 @@ impl Lower for Emitter<'_> {
         self.first_free(&VALUE_ORDER)
     }
 
-    fn named(reg: DwarfReg) -> Result<Named<Gpr, Fpr>, Refusal> {
+    fn named(reg: DwarfReg) -> Result<Named<Gpr, Fpr>, EncodingRefusal> {
         match hw(reg).ok_or(NAMELESS)? {
             Hw::Gpr(reg) => Ok(Named::General(reg)),
             Hw::Fpr(reg) => Ok(Named::Float(reg)),
-            Hw::UpperVector => Err(Refusal::Unusable(
+            Hw::UpperVector => Err(EncodingRefusal::Unusable(
                 "v16 to v31, which only instructions of the vector facility can name",
             )),
         }
     }
 
-    fn memory(&mut self, address: Address, _: Width) -> Result<Mem, Refusal> {
+    fn memory(&mut self, address: Address, _: Width) -> Result<Mem, EncodingRefusal> {
         self.address(address)
     }
 
@@ -82,13 +82,19 @@ impl Lower for Emitter<'_> {
         dst.put_constant(value, &mut self.code.bytes);
     }
 
-    fn load(&mut self, dst: Gpr, src: Address, width: Width, extension: Extension) -> Result<(), Refusal> {
+    fn load(
+        &mut self,
+        dst: Gpr,
+        src: Address,
+        width: Width,
+        extension: Extension,
+    ) -> Result<(), EncodingRefusal> {
         let src = self.memory_before(DwarfReg::new(dst.0.into()), src, width)?;
         load(width, extension).put(dst.0, src, &mut self.code.bytes);
         Ok(())
     }
 
-    fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), Refusal> {
+    fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), EncodingRefusal> {
         let base = Self::gpr(base)?;
         let near = Mem::base(base, disp);
         if disp == 0 {
@@ -112,12 +118,16 @@ impl Lower for Emitter<'_> {
         src: Fpr,
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let half = match (width, extension) {
             (Width::B8, _) => None,
             (Width::B4, Extension::Zero) => Some(insn::SRLG),
             (Width::B4, Extension::Sign) => Some(insn::SRAG),
-            _ => return Err(Refusal::Unusable("less than 4 bytes of a vector register")),
+            _ => {
+                return Err(EncodingRefusal::Unusable(
+                    "less than 4 bytes of a vector register",
+                ));
+            }
         };
         self.put(insn::lgdr(dst, src));
         if let Some(shift) = half {
@@ -126,7 +136,7 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn mov_to_float(&mut self, dst: Fpr, src: Gpr, width: Width) -> Result<(), Refusal> {
+    fn mov_to_float(&mut self, dst: Fpr, src: Gpr, width: Width) -> Result<(), EncodingRefusal> {
         if width == Width::B8 {
             self.put(insn::ldgr(dst, src));
             return Ok(());
@@ -137,14 +147,14 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn copy_float(&mut self, dst: Fpr, src: Fpr) -> Result<(), Refusal> {
+    fn copy_float(&mut self, dst: Fpr, src: Fpr) -> Result<(), EncodingRefusal> {
         if dst != src {
             self.put(insn::LDR.of(dst.0, src.0));
         }
         Ok(())
     }
 
-    fn load_float(&mut self, dst: Fpr, src: Address, width: Width) -> Result<(), Refusal> {
+    fn load_float(&mut self, dst: Fpr, src: Address, width: Width) -> Result<(), EncodingRefusal> {
         let src = self.address(src)?;
         let load = if width == Width::B8 { insn::LD } else { insn::LE };
         load.put(dst.0, src, &mut self.code.bytes);
@@ -163,7 +173,7 @@ impl Lower for Emitter<'_> {
         (value, _): (u64, Option<ValueNumber>),
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let left = if width == Width::B4 { 32 } else { 0 };
         let value = extended(value, width, extension)? << left;
         let bits = self.take("a constant for a vector register")?;
@@ -209,17 +219,17 @@ impl Lower for Emitter<'_> {
         }
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
+    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
         self.add_imm(to, by)
     }
 
     fn add_directly(
         &mut self,
         to: Gpr,
-        by: Value,
+        by: OpValue,
         width: Width,
         extension: Extension,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, EncodingRefusal> {
         self.add_in_one(to, by, width, extension)
     }
 
@@ -228,7 +238,7 @@ impl Lower for Emitter<'_> {
     }
 
     /// Keeps the bits of the mask, in the shortest form.
-    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), Refusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
         let quarters = [
             (insn::NILL, 0),
             (insn::NILH, 16),
@@ -252,7 +262,7 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
+    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), EncodingRefusal> {
         match how {
             Bits::And(mask) => return self.and(reg, mask, None),
             Bits::Left(by) => self.shifted(insn::SLLG, reg, reg, by),
@@ -262,22 +272,22 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn add_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    fn add_to_mem(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         self.add_value_to_mem(to, src, width)
     }
 
-    fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    fn add_atomically(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         self.add_by_swapping(to, src, width)
     }
 
     fn branch(
         &mut self,
         cond: Cond,
-        lhs: Value,
-        rhs: Value,
+        lhs: OpValue,
+        rhs: OpValue,
         width: Width,
         dest: Dest,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let (cond, lhs, rhs) = constant_last(cond, lhs, rhs);
         let free = self.free;
         self.compare(cond, lhs, rhs, width)?;
@@ -287,12 +297,12 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
+    fn jump(&mut self, dest: Dest) -> Result<(), EncodingRefusal> {
         self.put_branch(BranchKind::Jump, dest);
         Ok(())
     }
 
-    fn call(&mut self, addr: CodeAddr) -> Result<(), Refusal> {
+    fn call(&mut self, addr: CodeAddr) -> Result<(), EncodingRefusal> {
         self.put_branch(BranchKind::Call, Dest::Addr(addr));
         Ok(())
     }
@@ -312,8 +322,14 @@ impl Emitter<'_> {
     }
 
     /// A free register, the first in that order.
-    pub(super) fn take_first(&mut self, order: &[DwarfReg], purpose: &'static str) -> Result<Gpr, Refusal> {
-        let reg = self.first_free(order).ok_or(Refusal::NoScratch(purpose))?;
+    pub(super) fn take_first(
+        &mut self,
+        order: &[DwarfReg],
+        purpose: &'static str,
+    ) -> Result<Gpr, EncodingRefusal> {
+        let reg = self
+            .first_free(order)
+            .ok_or(EncodingRefusal::NoScratch(purpose))?;
         self.take_this(reg)
     }
 

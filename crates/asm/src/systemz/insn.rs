@@ -2,7 +2,7 @@
 //! Formats").
 //!
 //! Bytes are in the order of the manual: big endian. The facility that an instruction needs beyond
-//! the base of z/Architecture stands behind it: LD long-displacement, EI extended-immediate, GE
+//! the base of z/Architecture follows it: LD long-displacement, EI extended-immediate, GE
 //! general-instructions-extension, FX FPR-GR-transfer.
 
 use alloc::vec::Vec;

@@ -8,20 +8,20 @@ use llvm_stackmaps::addr::DwarfReg;
 use super::emit::Emitter;
 use super::insn::{self, Mem};
 use super::regs::{ADDRESS_ORDER, Gpr};
-use crate::backend::Refusal;
+use crate::backend::EncodingRefusal;
 use crate::lower::Lower;
 use crate::op::{Address, Base};
 
 const LONG: core::ops::Range<i32> = -(1 << 19)..1 << 19;
 
 impl Emitter<'_> {
-    fn take_address(&mut self, purpose: &'static str) -> Result<Gpr, Refusal> {
+    fn take_address(&mut self, purpose: &'static str) -> Result<Gpr, EncodingRefusal> {
         self.take_first(&ADDRESS_ORDER, purpose)
     }
 
     /// The operand for a memory address; may take a register. It has an index only where it took
     /// the base.
-    pub(super) fn address(&mut self, address: Address) -> Result<Mem, Refusal> {
+    pub(super) fn address(&mut self, address: Address) -> Result<Mem, EncodingRefusal> {
         let disp = address.disp;
         match address.base {
             Base::Reg(reg) => self.based(Self::gpr(reg)?, disp),
@@ -33,7 +33,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn based(&mut self, base: Gpr, disp: i32) -> Result<Mem, Refusal> {
+    fn based(&mut self, base: Gpr, disp: i32) -> Result<Mem, EncodingRefusal> {
         if base == Gpr(0) {
             let copy = self.take_address("a base in r0")?;
             self.put(insn::LGR.of(copy, base));
@@ -61,17 +61,17 @@ impl Emitter<'_> {
     }
 
     /// Loads a base that has been spilled.
-    fn spilled(&mut self, reg: DwarfReg, slot: i32) -> Result<Gpr, Refusal> {
+    fn spilled(&mut self, reg: DwarfReg, slot: i32) -> Result<Gpr, EncodingRefusal> {
         let free = self.free;
         let slot = self.based(Self::gpr(reg)?, slot)?;
-        // What led to the slot is free again, and may become the base itself.
+        // The pointer to the slot is free again, and may become the base itself.
         self.free = free;
         let base = self.take_address("a base that has been spilled")?;
         insn::LG.put(base.0, slot, &mut self.code.bytes);
         Ok(base)
     }
 
-    fn absolute(&mut self, target: u64) -> Result<Mem, Refusal> {
+    fn absolute(&mut self, target: u64) -> Result<Mem, EncodingRefusal> {
         if let Some(disp) = i32::try_from(target as i64).ok().filter(|d| LONG.contains(d)) {
             return Ok(Mem {
                 base: None,

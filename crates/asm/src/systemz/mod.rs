@@ -6,7 +6,7 @@
 //! has. The newer `laa`, which adds to memory atomically, is not among them: that is a loop of
 //! `cs`.
 //!
-//! Instructions have 2, 4 or 6 bytes and stand at even addresses; branches count halfwords.
+//! Instructions have 2, 4 or 6 bytes and are at even addresses; branches count halfwords.
 //! Register 0 is no base: as one it reads as zero. The condition code is free at a patchpoint,
 //! which clobbers it as a call does; at a stackmap it may be live, which matters to those only who
 //! resume there.
@@ -39,7 +39,7 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::RegSet;
 
-use crate::backend::{Backend, Branch, Code, Form, Refusal};
+use crate::backend::{Backend, Branch, BranchForm, EncodedCode, EncodingRefusal};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::lower::Lower;
 use crate::op::Op;
@@ -53,15 +53,15 @@ impl Backend for SystemZ {
         2
     }
 
-    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut Code) -> Result<(), Refusal> {
+    fn emit(&self, op: &Op<'_>, free: RegSet, code: &mut EncodedCode) -> Result<(), EncodingRefusal> {
         emit::Emitter { code, free }.emit(op)
     }
 
-    fn branch_len(&self, branch: &Branch, form: Form) -> u32 {
+    fn branch_len(&self, branch: &Branch, form: BranchForm) -> u32 {
         branch::len(branch, form)
     }
 
-    fn reaches(&self, branch: &Branch, form: Form, from: u64, to: u64) -> bool {
+    fn reaches(&self, branch: &Branch, form: BranchForm, from: u64, to: u64) -> bool {
         branch::reaches(branch, form, from, to)
     }
 

@@ -3,7 +3,7 @@
 //! The rule (Principles of Operation, chapter 5, "Instruction Fetching"): an instruction may be
 //! fetched piecemeal, so a store must change no more than one part of it that is fetched at once. A
 //! patchable jump therefore is always `brcl 15`, and what changes is its distance, an aligned word;
-//! where there is nothing to do it leads to the instruction behind it. It stands 2 bytes into a
+//! where there is nothing to do its target is the next instruction. It is 2 bytes into a
 //! doubleword, so that one store holds it.
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
@@ -20,18 +20,18 @@ const INTO: u64 = 2;
 /// Always.
 const MASK: u8 = 15;
 
-/// Where the patchable jump of the site at `addr` stands: as early as it can. Any site of 12 bytes
-/// at an even address has one.
+/// The place of the patchable jump of the site at `addr`: as early as possible. Any site of 12
+/// bytes at an even address has one.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
-    let lead = INTO.wrapping_sub(addr.get()) % WORD;
-    if lead % 2 != 0 {
+    let before = INTO.wrapping_sub(addr.get()) % WORD;
+    if before % 2 != 0 {
         // No instruction is at an odd address, so there is no length that would do.
         return Err(NoPatchableJump {
             needed: Len::new(u32::MAX),
         });
     }
     // At most 6.
-    PatchableJump::within(addr, len, Len::new(lead as u32), Len::new(LEN))
+    PatchableJump::within(addr, len, Len::new(before as u32), Len::new(LEN))
 }
 
 /// The patchable jump that goes on behind itself.

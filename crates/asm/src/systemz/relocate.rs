@@ -1,4 +1,4 @@
-//! Instructions executed elsewhere than where they stood.
+//! Instructions moved to other addresses.
 //!
 //! Operands and branches that count from their own address are adjusted (Principles of Operation,
 //! chapter 5, "Relative-Immediate Formats"); short branches become long ones, since a stub may be
@@ -22,7 +22,7 @@ const LINK: u8 = 14;
 
 /// How an instruction counts from its own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum RelativeKind {
     /// Not at all.
     Absolute,
     /// Data, or an address, within 4 GiB.
@@ -41,7 +41,7 @@ enum Kind {
 struct Moved<'b> {
     old: u64,
     bytes: &'b [u8],
-    kind: Kind,
+    kind: RelativeKind,
     /// Its offset in the new code.
     at: u64,
 }
@@ -49,17 +49,19 @@ struct Moved<'b> {
 impl Moved<'_> {
     fn len(&self) -> u64 {
         match self.kind {
-            Kind::Absolute | Kind::Data | Kind::Long => self.bytes.len() as u64,
-            Kind::Jump | Kind::Call => 6,
-            Kind::Short => self.bytes.len() as u64 + GROWTH,
+            RelativeKind::Absolute | RelativeKind::Data | RelativeKind::Long => self.bytes.len() as u64,
+            RelativeKind::Jump | RelativeKind::Call => 6,
+            RelativeKind::Short => self.bytes.len() as u64 + GROWTH,
         }
     }
 
     /// What a relative operand refers to.
     fn target(&self) -> Option<u64> {
         let halfwords = match (self.kind, self.bytes) {
-            (Kind::Data | Kind::Long, [_, _, a, b, c, d]) => i64::from(i32::from_be_bytes([*a, *b, *c, *d])),
-            (Kind::Jump | Kind::Call | Kind::Short, [_, _, a, b, ..]) => {
+            (RelativeKind::Data | RelativeKind::Long, [_, _, a, b, c, d]) => {
+                i64::from(i32::from_be_bytes([*a, *b, *c, *d]))
+            }
+            (RelativeKind::Jump | RelativeKind::Call | RelativeKind::Short, [_, _, a, b, ..]) => {
                 i64::from(i16::from_be_bytes([*a, *b]))
             }
             _ => return None,
@@ -110,28 +112,30 @@ fn split(addr: u64, bytes: &[u8]) -> core::result::Result<Vec<Moved<'_>>, String
     Ok(moved)
 }
 
-fn kind(bytes: &[u8]) -> core::result::Result<Kind, &'static str> {
+fn kind(bytes: &[u8]) -> core::result::Result<RelativeKind, &'static str> {
     const TAKES_ADDRESS: &str = "takes its own address";
     let &[first, second, ..] = bytes else {
-        return Ok(Kind::Absolute);
+        return Ok(RelativeKind::Absolute);
     };
     let (r1, op, last) = (second >> 4, second & 15, bytes.last().copied().unwrap_or(0));
     Ok(match (first, op) {
         (0xc0, 5) | (0xa7, 5) if r1 != LINK => return Err(TAKES_ADDRESS),
-        (0xc0, 4 | 5) | (0xcc, 6) => Kind::Long,
-        (0xc0, 0) | (0xc4 | 0xc6, _) => Kind::Data,
-        (0xa7, 4) => Kind::Jump,
-        (0xa7, 5) => Kind::Call,
+        (0xc0, 4 | 5) | (0xcc, 6) => RelativeKind::Long,
+        (0xc0, 0) | (0xc4 | 0xc6, _) => RelativeKind::Data,
+        (0xa7, 4) => RelativeKind::Jump,
+        (0xa7, 5) => RelativeKind::Call,
         // brct, brctg; brxh, brxle.
-        (0xa7, 6 | 7) | (0x84 | 0x85, _) => Kind::Short,
+        (0xa7, 6 | 7) | (0x84 | 0x85, _) => RelativeKind::Short,
         // brxhg, brxlg; compare and branch.
-        (0xec, _) if matches!(last, 0x44 | 0x45 | 0x64 | 0x65 | 0x76 | 0x77 | 0x7c..=0x7f) => Kind::Short,
+        (0xec, _) if matches!(last, 0x44 | 0x45 | 0x64 | 0x65 | 0x76 | 0x77 | 0x7c..=0x7f) => {
+            RelativeKind::Short
+        }
         // balr, basr: a call through r14, or the address of what follows.
         (0x05 | 0x0d, target) if target == 0 || r1 != LINK => return Err(TAKES_ADDRESS),
         // bal, bas; bsm, bassm.
         (0x45 | 0x4d | 0x0b | 0x0c, _) => return Err(TAKES_ADDRESS),
         (0xc5 | 0xc7, _) => return Err("tells the processor about a branch near it"),
-        _ => Kind::Absolute,
+        _ => RelativeKind::Absolute,
     })
 }
 
@@ -149,7 +153,7 @@ fn target(
         return Ok(target);
     }
     let old = instruction.old;
-    if instruction.kind == Kind::Data {
+    if instruction.kind == RelativeKind::Data {
         return Err(format!(
             "the instruction at {old:#x} reads the bytes that are replaced"
         ));
@@ -170,13 +174,13 @@ fn put(
 ) -> core::result::Result<(), String> {
     let at = start.wrapping_add(instruction.at);
     match (instruction.kind, instruction.bytes) {
-        (Kind::Data | Kind::Long, [first, second, ..]) => {
+        (RelativeKind::Data | RelativeKind::Long, [first, second, ..]) => {
             out.extend([*first, *second]);
             out.extend(long(at, target)?.to_be_bytes());
         }
-        (Kind::Jump, [_, second, ..]) => out.extend(BRCL.of(second >> 4, long(at, target)?)),
-        (Kind::Call, [_, second, ..]) => out.extend(BRASL.of(second >> 4, long(at, target)?)),
-        (Kind::Short, [first, second, _, _, rest @ ..]) => {
+        (RelativeKind::Jump, [_, second, ..]) => out.extend(BRCL.of(second >> 4, long(at, target)?)),
+        (RelativeKind::Call, [_, second, ..]) => out.extend(BRASL.of(second >> 4, long(at, target)?)),
+        (RelativeKind::Short, [first, second, _, _, rest @ ..]) => {
             // To the second of two jumps: the first goes on.
             let len = instruction.bytes.len() as u64;
             out.extend([*first, *second]);

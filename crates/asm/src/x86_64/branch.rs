@@ -1,6 +1,6 @@
 //! The forms of a branch (Intel SDM volume 2, JMP, Jcc, CALL).
 //!
-//! Which form is needed is known only when everything stands, so relative ones are not left to
+//! Which form is needed is known only when everything is placed, so relative ones are not left to
 //! dynasm's labels.
 
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::encode::Gpr;
 use super::insn;
 use super::regs::{Hw, hw};
-use crate::backend::{Branch, BranchKind, Form};
+use crate::backend::{Branch, BranchForm, BranchKind};
 use crate::op::{Cond, Dest};
 
 /// The condition code of Jcc (Intel SDM volume 1, appendix B).
@@ -44,34 +44,34 @@ fn far_len(branch: &Branch) -> u32 {
     scratch.constant_len(to) + 2 + u32::from(scratch.0 >> 3)
 }
 
-pub(super) fn len(branch: &Branch, form: Form) -> u32 {
+pub(super) fn len(branch: &Branch, form: BranchForm) -> u32 {
     match (branch.kind, form) {
-        (BranchKind::Call, Form::Short | Form::Near) | (BranchKind::Jump, Form::Near) => 5,
-        (_, Form::Short) => 2,
-        (BranchKind::JumpIf(_), Form::Near) => 6,
-        (BranchKind::JumpIf(_), Form::Far) => 2 + far_len(branch),
-        (_, Form::Far) => far_len(branch),
+        (BranchKind::Call, BranchForm::Short | BranchForm::Near) | (BranchKind::Jump, BranchForm::Near) => 5,
+        (_, BranchForm::Short) => 2,
+        (BranchKind::JumpIf(_), BranchForm::Near) => 6,
+        (BranchKind::JumpIf(_), BranchForm::Far) => 2 + far_len(branch),
+        (_, BranchForm::Far) => far_len(branch),
     }
 }
 
-fn distance(branch: &Branch, form: Form, from: u64, to: u64) -> i64 {
+fn distance(branch: &Branch, form: BranchForm, from: u64, to: u64) -> i64 {
     to.wrapping_sub(from).wrapping_sub(u64::from(len(branch, form))) as i64
 }
 
-pub(super) fn reaches(branch: &Branch, form: Form, from: u64, to: u64) -> bool {
+pub(super) fn reaches(branch: &Branch, form: BranchForm, from: u64, to: u64) -> bool {
     let distance = distance(branch, form, from, to);
     match form {
-        Form::Short => branch.kind != BranchKind::Call && i8::try_from(distance).is_ok(),
-        Form::Near => i32::try_from(distance).is_ok(),
-        Form::Far => scratch(branch).is_some(),
+        BranchForm::Short => branch.kind != BranchKind::Call && i8::try_from(distance).is_ok(),
+        BranchForm::Near => i32::try_from(distance).is_ok(),
+        BranchForm::Far => scratch(branch).is_some(),
     }
 }
 
 /// How many bytes at its end are its distance, where any distance can be there.
 pub(super) fn distance_len(branch: &Branch) -> Option<u32> {
     match (branch.kind, branch.form) {
-        (_, Form::Near) | (BranchKind::Call, Form::Short) => Some(4),
-        (_, Form::Short | Form::Far) => None,
+        (_, BranchForm::Near) | (BranchKind::Call, BranchForm::Short) => Some(4),
+        (_, BranchForm::Short | BranchForm::Far) => None,
     }
 }
 
@@ -80,21 +80,21 @@ pub(super) fn put(branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
     // `reaches` has said yes, so these casts lose nothing.
     let (rel8, rel32) = ((distance as i8).to_le_bytes(), (distance as i32).to_le_bytes());
     match (branch.kind, branch.form) {
-        (BranchKind::Jump, Form::Short) => out.extend_from_slice(&[0xeb, rel8[0]]),
-        (BranchKind::JumpIf(cond), Form::Short) => out.extend_from_slice(&[0x70 | code(cond), rel8[0]]),
-        (BranchKind::Jump, Form::Near) => {
+        (BranchKind::Jump, BranchForm::Short) => out.extend_from_slice(&[0xeb, rel8[0]]),
+        (BranchKind::JumpIf(cond), BranchForm::Short) => out.extend_from_slice(&[0x70 | code(cond), rel8[0]]),
+        (BranchKind::Jump, BranchForm::Near) => {
             out.push(0xe9);
             out.extend_from_slice(&rel32);
         }
-        (BranchKind::JumpIf(cond), Form::Near) => {
+        (BranchKind::JumpIf(cond), BranchForm::Near) => {
             out.extend_from_slice(&[0x0f, 0x80 | code(cond)]);
             out.extend_from_slice(&rel32);
         }
-        (BranchKind::Call, Form::Short | Form::Near) => {
+        (BranchKind::Call, BranchForm::Short | BranchForm::Near) => {
             out.push(0xe8);
             out.extend_from_slice(&rel32);
         }
-        (kind, Form::Far) => put_far(kind, branch, to, out),
+        (kind, BranchForm::Far) => put_far(kind, branch, to, out),
     }
 }
 

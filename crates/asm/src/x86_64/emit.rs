@@ -7,15 +7,15 @@ use patchpoint_isa::RegSet;
 use super::encode::{Gpr, Mem, Rm};
 use super::insn::{self, Imm};
 use super::regs::{Hw, SCRATCH_ORDER, hw};
-use crate::backend::{BranchKind, Code, Origin, Refusal, immediate};
+use crate::backend::{BranchKind, EncodedCode, EncodingRefusal, Origin, immediate};
 use crate::lower::{ADDEND, Lower, NAMELESS, Named, constant_last};
-use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Value, ValueNumber, Width};
+use crate::op::{Address, Base, Bits, Cond, Dest, Extension, OpValue, ValueNumber, Width};
 
 /// A distance that is in reach of a 32-bit displacement from anywhere in a sequence.
 const SURE_REACH: i64 = (1 << 31) - (1 << 20);
 
 pub(super) struct Emitter<'c> {
-    pub(super) code: &'c mut Code,
+    pub(super) code: &'c mut EncodedCode,
     pub(super) free: RegSet,
 }
 
@@ -25,7 +25,7 @@ impl Lower for Emitter<'_> {
     type Mem = Mem;
     const UNIT: usize = 1;
 
-    fn code(&mut self) -> &mut Code {
+    fn code(&mut self) -> &mut EncodedCode {
         self.code
     }
 
@@ -37,14 +37,14 @@ impl Lower for Emitter<'_> {
         SCRATCH_ORDER.into_iter().find(|reg| self.free.contains(*reg))
     }
 
-    fn named(reg: DwarfReg) -> Result<Named<Gpr, u8>, Refusal> {
+    fn named(reg: DwarfReg) -> Result<Named<Gpr, u8>, EncodingRefusal> {
         match hw(reg).ok_or(NAMELESS)? {
             Hw::Gpr(n) => Ok(Named::General(Gpr(n))),
             Hw::Xmm(n) => Ok(Named::Float(n)),
         }
     }
 
-    fn memory(&mut self, address: Address, _: Width) -> Result<Mem, Refusal> {
+    fn memory(&mut self, address: Address, _: Width) -> Result<Mem, EncodingRefusal> {
         self.address(address)
     }
 
@@ -61,15 +61,21 @@ impl Lower for Emitter<'_> {
         self.code.end_is(len, number);
     }
 
-    fn load(&mut self, dst: Gpr, src: Address, width: Width, extension: Extension) -> Result<(), Refusal> {
+    fn load(
+        &mut self,
+        dst: Gpr,
+        src: Address,
+        width: Width,
+        extension: Extension,
+    ) -> Result<(), EncodingRefusal> {
         let src = self.address(src)?;
         insn::load(dst, src, width, extension, self.code);
         Ok(())
     }
 
-    fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), Refusal> {
+    fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), EncodingRefusal> {
         if disp == 0 {
-            return self.value_to_gpr(dst, Value::Reg(base), Width::B8, Extension::Zero);
+            return self.value_to_gpr(dst, OpValue::Reg(base), Width::B8, Extension::Zero);
         }
         let base = Self::gpr(base)?;
         let number = None;
@@ -83,9 +89,11 @@ impl Lower for Emitter<'_> {
         src: u8,
         width: Width,
         extension: Extension,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         if matches!(width, Width::B1 | Width::B2) {
-            return Err(Refusal::Unusable("less than 4 bytes of a vector register"));
+            return Err(EncodingRefusal::Unusable(
+                "less than 4 bytes of a vector register",
+            ));
         }
         insn::mov_from_vector(dst, src, width, &mut self.code.bytes);
         if width == Width::B4 && extension == Extension::Sign {
@@ -94,19 +102,19 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn mov_to_float(&mut self, dst: u8, src: Gpr, width: Width) -> Result<(), Refusal> {
+    fn mov_to_float(&mut self, dst: u8, src: Gpr, width: Width) -> Result<(), EncodingRefusal> {
         insn::mov_to_vector(dst, src, width, &mut self.code.bytes);
         Ok(())
     }
 
-    fn copy_float(&mut self, dst: u8, src: u8) -> Result<(), Refusal> {
+    fn copy_float(&mut self, dst: u8, src: u8) -> Result<(), EncodingRefusal> {
         if dst != src {
             insn::mov_vector(dst, src, &mut self.code.bytes);
         }
         Ok(())
     }
 
-    fn load_float(&mut self, dst: u8, src: Address, width: Width) -> Result<(), Refusal> {
+    fn load_float(&mut self, dst: u8, src: Address, width: Width) -> Result<(), EncodingRefusal> {
         let src = self.address(src)?;
         insn::load_vector(dst, src, width, self.code);
         Ok(())
@@ -134,18 +142,24 @@ impl Lower for Emitter<'_> {
         imm.is_some()
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64, number: Option<ValueNumber>) -> Result<(), Refusal> {
+    fn add_constant(&mut self, to: Gpr, by: u64, number: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
         self.add_imm(Rm::Reg(to), (by, number), Width::B8, false)
     }
 
-    fn add_directly(&mut self, to: Gpr, by: Value, width: Width, _: Extension) -> Result<bool, Refusal> {
+    fn add_directly(
+        &mut self,
+        to: Gpr,
+        by: OpValue,
+        width: Width,
+        _: Extension,
+    ) -> Result<bool, EncodingRefusal> {
         match by {
-            Value::Reg(by) if width == Width::B8 => {
+            OpValue::Reg(by) if width == Width::B8 => {
                 let by = Self::gpr(by)?;
                 self.add(to, by);
                 Ok(true)
             }
-            Value::Mem(by) if width == Width::B8 => {
+            OpValue::Mem(by) if width == Width::B8 => {
                 let by = self.address(by)?;
                 insn::add::reg_mem(to, by, width, self.code);
                 Ok(true)
@@ -158,7 +172,7 @@ impl Lower for Emitter<'_> {
         insn::add::rm_reg(Rm::Reg(to), by, Width::B8, false, self.code);
     }
 
-    fn and(&mut self, reg: Gpr, mask: u64, number: Option<ValueNumber>) -> Result<(), Refusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, number: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
         let rm = Rm::Reg(reg);
         if let Some(imm) = Imm::shortest(mask as i64, Width::B8) {
             insn::and::rm_imm(rm, imm, Width::B8, false, self.code);
@@ -171,7 +185,7 @@ impl Lower for Emitter<'_> {
             self.code.end_is(imm.len(), number);
         } else {
             let mask = self.in_temp(
-                Value::Imm(mask, number),
+                OpValue::Imm(mask, number),
                 Width::B8,
                 Extension::Zero,
                 "a 64-bit immediate",
@@ -181,7 +195,7 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), Refusal> {
+    fn shift(&mut self, reg: Gpr, how: Bits) -> Result<(), EncodingRefusal> {
         match how {
             Bits::And(mask) => return self.and(reg, mask, None),
             Bits::Left(by) => insn::shift::left(reg, by, &mut self.code.bytes),
@@ -191,22 +205,22 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn add_to_mem(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    fn add_to_mem(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         self.add_to(to, src, width, false)
     }
 
-    fn add_atomically(&mut self, to: Address, src: Value, width: Width) -> Result<(), Refusal> {
+    fn add_atomically(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         self.add_to(to, src, width, true)
     }
 
     fn branch(
         &mut self,
         cond: Cond,
-        lhs: Value,
-        rhs: Value,
+        lhs: OpValue,
+        rhs: OpValue,
         width: Width,
         dest: Dest,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let (cond, lhs, rhs) = constant_last(cond, lhs, rhs);
         let free = self.free;
         self.compare(cond, lhs, rhs, width, dest)?;
@@ -216,12 +230,12 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
+    fn jump(&mut self, dest: Dest) -> Result<(), EncodingRefusal> {
         self.put_branch(BranchKind::Jump, dest);
         Ok(())
     }
 
-    fn call(&mut self, addr: CodeAddr) -> Result<(), Refusal> {
+    fn call(&mut self, addr: CodeAddr) -> Result<(), EncodingRefusal> {
         self.put_branch(BranchKind::Call, Dest::Addr(addr));
         Ok(())
     }
@@ -245,7 +259,7 @@ impl Emitter<'_> {
     }
 
     /// The operand for a memory address; may take a register.
-    fn address(&mut self, address: Address) -> Result<Mem, Refusal> {
+    fn address(&mut self, address: Address) -> Result<Mem, EncodingRefusal> {
         let Address { disp, number, .. } = address;
         match address.base {
             Base::Reg(reg) => Ok(Mem::Base {
@@ -267,7 +281,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn absolute(&mut self, target: u64) -> Result<Mem, Refusal> {
+    fn absolute(&mut self, target: u64) -> Result<Mem, EncodingRefusal> {
         if let Ok(low) = i32::try_from(target as i64) {
             return Ok(Mem::Low(low));
         }
@@ -290,12 +304,18 @@ impl Emitter<'_> {
         }
     }
 
-    fn add_to(&mut self, to: Address, src: Value, width: Width, atomic: bool) -> Result<(), Refusal> {
+    fn add_to(
+        &mut self,
+        to: Address,
+        src: OpValue,
+        width: Width,
+        atomic: bool,
+    ) -> Result<(), EncodingRefusal> {
         let to = Rm::Mem(self.address(to)?);
         let src = match src {
-            Value::Imm(value, number) => return self.add_imm(to, (value, number), width, atomic),
-            Value::Reg(reg) => Self::gpr(reg)?,
-            Value::Mem(_) | Value::Frame { .. } => self.in_temp(src, width, Extension::Zero, ADDEND)?,
+            OpValue::Imm(value, number) => return self.add_imm(to, (value, number), width, atomic),
+            OpValue::Reg(reg) => Self::gpr(reg)?,
+            OpValue::Mem(_) | OpValue::Frame { .. } => self.in_temp(src, width, Extension::Zero, ADDEND)?,
         };
         insn::add::rm_reg(to, src, width, atomic, self.code);
         Ok(())
@@ -307,7 +327,7 @@ impl Emitter<'_> {
         (value, number): (u64, Option<ValueNumber>),
         width: Width,
         atomic: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let signed = immediate(value, width)?;
         if signed == 1 {
             insn::inc(rm, width, atomic, self.code);
@@ -315,7 +335,7 @@ impl Emitter<'_> {
             insn::add::rm_imm(rm, imm, width, atomic, self.code);
             self.code.end_is(imm.len(), number);
         } else {
-            let constant = Value::Imm(value, number);
+            let constant = OpValue::Imm(value, number);
             let reg = self.in_temp(constant, width, Extension::Zero, "a 64-bit immediate")?;
             insn::add::rm_reg(rm, reg, width, atomic, self.code);
         }
@@ -325,15 +345,15 @@ impl Emitter<'_> {
     fn compare(
         &mut self,
         cond: Cond,
-        lhs: Value,
-        rhs: Value,
+        lhs: OpValue,
+        rhs: OpValue,
         width: Width,
         dest: Dest,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let lhs = match lhs {
-            Value::Reg(reg) => Rm::Reg(Self::gpr(reg)?),
-            Value::Mem(address) => Rm::Mem(self.address(address)?),
-            Value::Imm(..) | Value::Frame { .. } => Rm::Reg(self.in_temp(
+            OpValue::Reg(reg) => Rm::Reg(Self::gpr(reg)?),
+            OpValue::Mem(address) => Rm::Mem(self.address(address)?),
+            OpValue::Imm(..) | OpValue::Frame { .. } => Rm::Reg(self.in_temp(
                 lhs,
                 width,
                 Extension::Zero,
@@ -341,15 +361,15 @@ impl Emitter<'_> {
             )?),
         };
         match (lhs, rhs) {
-            (_, Value::Imm(value, number)) => {
+            (_, OpValue::Imm(value, number)) => {
                 return self.compare_imm(cond, lhs, (value, number), width, dest);
             }
-            (_, Value::Reg(reg)) => insn::cmp::rm_reg(lhs, Self::gpr(reg)?, width, false, self.code),
-            (Rm::Reg(reg), Value::Mem(address)) => {
+            (_, OpValue::Reg(reg)) => insn::cmp::rm_reg(lhs, Self::gpr(reg)?, width, false, self.code),
+            (Rm::Reg(reg), OpValue::Mem(address)) => {
                 let rhs = self.address(address)?;
                 insn::cmp::reg_mem(reg, rhs, width, self.code);
             }
-            (_, Value::Mem(_) | Value::Frame { .. }) => {
+            (_, OpValue::Mem(_) | OpValue::Frame { .. }) => {
                 let reg = self.in_temp(rhs, width, Extension::Zero, "a second value to compare")?;
                 insn::cmp::rm_reg(lhs, reg, width, false, self.code);
             }
@@ -364,7 +384,7 @@ impl Emitter<'_> {
         (value, number): (u64, Option<ValueNumber>),
         width: Width,
         dest: Dest,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EncodingRefusal> {
         let signed = immediate(value, width)?;
         match (lhs, Imm::shortest(signed, width)) {
             // The same flags as a comparison with 0, in one byte less.
@@ -374,7 +394,7 @@ impl Emitter<'_> {
                 self.code.end_is(imm.len(), number);
             }
             (_, None) if self.any_free().is_some() => {
-                let constant = Value::Imm(value, number);
+                let constant = OpValue::Imm(value, number);
                 let reg = self.in_temp(constant, width, Extension::Zero, "a 64-bit immediate")?;
                 insn::cmp::rm_reg(lhs, reg, width, false, self.code);
             }
@@ -385,9 +405,9 @@ impl Emitter<'_> {
 
     /// Compares eight bytes in memory as twice four, where a difference in either is all that
     /// matters. The caller branches on the second half.
-    fn compare_halves(&mut self, cond: Cond, lhs: Rm, value: u64, dest: Dest) -> Result<(), Refusal> {
+    fn compare_halves(&mut self, cond: Cond, lhs: Rm, value: u64, dest: Dest) -> Result<(), EncodingRefusal> {
         let Some(high) = upper_half(lhs).filter(|_| cond == Cond::Ne) else {
-            return Err(Refusal::NoScratch("a 64-bit immediate"));
+            return Err(EncodingRefusal::NoScratch("a 64-bit immediate"));
         };
         for (half, value) in [(lhs, value as i32), (high, (value >> 32) as i32)] {
             let imm = Imm::shortest(i64::from(value), Width::B4).unwrap_or(Imm::I32(value));

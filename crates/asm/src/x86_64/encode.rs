@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use dynasmrt::{AssemblyOffset, DynasmApi};
 
 use super::insn::Imm;
-use crate::backend::{Code, PcRelative};
+use crate::backend::{EncodedCode, PcRelative};
 use crate::hole::Hole;
 use crate::op::{ValueNumber, Width};
 
@@ -107,7 +107,7 @@ impl<'c> Asm<'c> {
     }
 
     /// For an instruction with a memory operand.
-    pub(super) fn with_mem(code: &'c mut Code) -> Self {
+    pub(super) fn with_mem(code: &'c mut EncodedCode) -> Self {
         let start = code.bytes.len();
         Self {
             bytes: &mut code.bytes,

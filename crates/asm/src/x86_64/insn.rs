@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use dynasmrt::{DynasmApi, dynasm};
 
 use super::encode::{Asm, Gpr, Mem, Rm, mem};
-use crate::backend::Code;
+use crate::backend::EncodedCode;
 use crate::op::{Extension, Width};
 
 /// An instruction without a memory operand.
@@ -156,7 +156,7 @@ pub(super) fn mov(dst: Gpr, src: Gpr, width: Width, extension: Extension, out: &
 }
 
 /// A load that extends.
-pub(super) fn load(dst: Gpr, src: Mem, width: Width, extension: Extension, code: &mut Code) {
+pub(super) fn load(dst: Gpr, src: Mem, width: Width, extension: Extension, code: &mut EncodedCode) {
     let d = dst.0;
     let mut asm = Asm::with_mem(code);
     match (width, extension) {
@@ -172,14 +172,14 @@ pub(super) fn load(dst: Gpr, src: Mem, width: Width, extension: Extension, code:
 }
 
 /// `lea dst, src`.
-pub(super) fn lea(dst: Gpr, src: Mem, code: &mut Code) {
+pub(super) fn lea(dst: Gpr, src: Mem, code: &mut EncodedCode) {
     let mut asm = Asm::with_mem(code);
     mem!(asm, src, (lea Rq(dst.0),), ());
     asm.finish_mem(src, 0);
 }
 
 /// `mov to, src`.
-pub(super) fn store(to: Mem, src: Gpr, width: Width, code: &mut Code) {
+pub(super) fn store(to: Mem, src: Gpr, width: Width, code: &mut EncodedCode) {
     let s = src.0;
     let mut asm = Asm::with_mem(code).operand(src, width);
     each_width!(
@@ -193,7 +193,7 @@ pub(super) fn store(to: Mem, src: Gpr, width: Width, code: &mut Code) {
 }
 
 /// `mov to, value`; `value` is [`Imm::full`].
-pub(super) fn store_imm(to: Mem, value: Imm, width: Width, code: &mut Code) {
+pub(super) fn store_imm(to: Mem, value: Imm, width: Width, code: &mut EncodedCode) {
     let mut asm = Asm::with_mem(code);
     match (width, value) {
         (_, Imm::I8(value)) => mem!(asm, to, (mov BYTE), (, BYTE value)),
@@ -239,7 +239,7 @@ pub(super) fn clear_vector(reg: u8, out: &mut Vec<u8>) {
 }
 
 /// `movss` or `movsd dst, src`.
-pub(super) fn load_vector(dst: u8, src: Mem, width: Width, code: &mut Code) {
+pub(super) fn load_vector(dst: u8, src: Mem, width: Width, code: &mut EncodedCode) {
     let mut asm = Asm::with_mem(code);
     match width {
         Width::B8 => mem!(asm, src, (movsd Rx(dst), QWORD), ()),
@@ -249,7 +249,7 @@ pub(super) fn load_vector(dst: u8, src: Mem, width: Width, code: &mut Code) {
 }
 
 /// `movss` or `movsd to, src`.
-pub(super) fn store_vector(to: Mem, src: u8, width: Width, code: &mut Code) {
+pub(super) fn store_vector(to: Mem, src: u8, width: Width, code: &mut EncodedCode) {
     let mut asm = Asm::with_mem(code);
     match width {
         Width::B8 => mem!(asm, to, (movsd QWORD), (, Rx(src))),
@@ -273,7 +273,7 @@ pub(super) fn test(reg: Gpr, width: Width, out: &mut Vec<u8>) {
 }
 
 /// `inc rm`; `lock` for memory.
-pub(super) fn inc(rm: Rm, width: Width, lock: bool, code: &mut Code) {
+pub(super) fn inc(rm: Rm, width: Width, lock: bool, code: &mut EncodedCode) {
     match rm {
         Rm::Reg(reg) => {
             let r = reg.0;
@@ -303,7 +303,7 @@ pub(super) fn inc(rm: Rm, width: Width, lock: bool, code: &mut Code) {
 }
 
 /// The prefix that makes the next instruction atomic; for dynasm it is part of an instruction.
-fn put_lock(lock: bool, code: &mut Code) {
+fn put_lock(lock: bool, code: &mut EncodedCode) {
     if lock {
         code.bytes.push(0xf0);
     }
@@ -317,7 +317,7 @@ macro_rules! arithmetic {
             use super::*;
 
             /// `op rm, reg`; `lock` for memory.
-            pub(in super::super) fn rm_reg(rm: Rm, reg: Gpr, width: Width, lock: bool, code: &mut Code) {
+            pub(in super::super) fn rm_reg(rm: Rm, reg: Gpr, width: Width, lock: bool, code: &mut EncodedCode) {
                 let s = reg.0;
                 match rm {
                     Rm::Reg(dst) => {
@@ -349,7 +349,7 @@ macro_rules! arithmetic {
 
             /// `op reg, mem`.
             #[allow(dead_code, reason = "not every instruction of the group is needed with memory")]
-            pub(in super::super) fn reg_mem(reg: Gpr, src: Mem, width: Width, code: &mut Code) {
+            pub(in super::super) fn reg_mem(reg: Gpr, src: Mem, width: Width, code: &mut EncodedCode) {
                 let d = reg.0;
                 let mut asm = Asm::with_mem(code).operand(reg, width);
                 each_width!(
@@ -363,7 +363,7 @@ macro_rules! arithmetic {
             }
 
             /// `op rm, value`; `value` is [`Imm::shortest`], `lock` for memory.
-            pub(in super::super) fn rm_imm(rm: Rm, value: Imm, width: Width, lock: bool, code: &mut Code) {
+            pub(in super::super) fn rm_imm(rm: Rm, value: Imm, width: Width, lock: bool, code: &mut EncodedCode) {
                 match rm {
                     Rm::Reg(Gpr(0)) => accumulator_imm(value, width, &mut code.bytes),
                     Rm::Reg(reg) => reg_imm(reg, value, width, &mut code.bytes),
@@ -400,7 +400,7 @@ macro_rules! arithmetic {
                 asm.finish();
             }
 
-            fn mem_imm(to: Mem, value: Imm, width: Width, code: &mut Code) {
+            fn mem_imm(to: Mem, value: Imm, width: Width, code: &mut EncodedCode) {
                 let mut asm = Asm::with_mem(code);
                 match width {
                     Width::B1 => mem!(asm, to, ($name BYTE), (, BYTE value.low8())),

@@ -3,7 +3,7 @@
 //! The rule (AMD64 Architecture Programmer's Manual volume 2, 7.6.1, cross-modifying code): one
 //! store inside a naturally aligned quadword that replaces an instruction by one of the same length
 //! is seen whole. So a patchable jump has 5 bytes, as `jmp rel32` and the 5-byte nop have, and lies
-//! inside one quadword. The nops before it, its lead, and those behind it, its tail, are written
+//! inside one quadword. The nops before it and those behind it are written
 //! when the site is armed and never again: a thread may be between any two of them at any time.
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
@@ -19,17 +19,17 @@ const JUMP: u8 = 0xe9;
 /// What one store changes.
 const WORD: u64 = 8;
 
-/// Where the patchable jump of the site at `addr` stands: as early as it can. Any site of 9 bytes
+/// The place of the patchable jump of the site at `addr`: as early as possible. Any site of 9 bytes
 /// has one.
 pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {
     let into = addr.get() % WORD;
     // protection: patchable-jump-within-one-quadword
-    let lead = match into + u64::from(LEN) <= WORD {
+    let before = match into + u64::from(LEN) <= WORD {
         true => 0,
         false => WORD - into,
     };
     // At most 4.
-    PatchableJump::within(addr, len, Len::new(lead as u32), Len::new(LEN))
+    PatchableJump::within(addr, len, Len::new(before as u32), Len::new(LEN))
 }
 
 /// The patchable jump that jumps to `to`, if it reaches.

@@ -1,4 +1,4 @@
-//! Instructions executed elsewhere than where they stood.
+//! Instructions moved to other addresses.
 //!
 //! Branches are made longer where the distance needs it, and operands relative to the instruction
 //! pointer are adjusted; what would change its meaning is refused.
@@ -32,8 +32,8 @@ pub(crate) fn bound(addr: CodeAddr, bytes: &[u8]) -> u64 {
     moved + LONGEST_JUMP + ALIGNMENT
 }
 
-/// The length that an instruction can have elsewhere. The encoder may add a prefix to one that
-/// refers to memory.
+/// The length that an instruction can have at another address. The encoder may add a prefix to one
+/// that refers to memory.
 fn longest(instruction: &Instruction) -> u64 {
     let len = instruction.len() as u64 + 1;
     if is_near_branch(instruction) {
@@ -79,7 +79,7 @@ fn as_they_are(at: CodeAddr, instructions: &[Instruction], bytes: &[u8], end: u6
     Some([bytes, &[0xe9], &distance.to_le_bytes()].concat())
 }
 
-/// Whether an instruction means the same elsewhere.
+/// Whether an instruction means the same at another address.
 fn check(
     instruction: &Instruction,
     all: &[Instruction],

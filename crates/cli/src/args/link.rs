@@ -64,7 +64,7 @@ pub(crate) struct Link {
     #[arg(long, value_name = "ADDRESS", value_parser = address, default_value = "0x10000000", requires = "noexec")]
     pub(crate) base: u64,
 
-    /// The address of a symbol that no object defines, before it is looked up elsewhere; may be
+    /// The address of a symbol that no object defines, before anybody else is asked for it; may be
     /// given again
     #[arg(long, value_name = "NAME=ADDRESS")]
     pub(crate) define: Vec<Symbol>,

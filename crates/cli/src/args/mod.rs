@@ -9,7 +9,7 @@ use patchpoint::stackmap::flat::Dialect;
 use crate::call;
 use crate::number::{number, record_id};
 use crate::tables::PcSpec;
-use crate::told::Told;
+use crate::told::ToldShape;
 
 mod link;
 
@@ -81,7 +81,7 @@ impl Command {
 
 /// A file with code, and what is known of its records.
 #[derive(clap::Args, Clone)]
-pub(crate) struct Code {
+pub(crate) struct CodeArgs {
     /// The object file
     pub(crate) file: String,
 
@@ -90,7 +90,7 @@ pub(crate) struct Code {
     /// 9=shadow,16; 10=24 for the number of bytes alone; 11=none for records that are not to be
     /// patched; get:7=24 in the function get alone; * for all other IDs. May be given again
     #[arg(long, value_name = "ID=SHAPE")]
-    pub(crate) shape: Vec<Told>,
+    pub(crate) shape: Vec<ToldShape>,
 
     /// A file with lines of ID=SHAPE, as for --shape; # begins a comment. Of a record that is not
     /// there a line may be, as LLVM merges calls, but not every one
@@ -121,7 +121,7 @@ pub(crate) enum Output {
 ///
 /// Each record's site, with its slack, live values and return offsets, and whether it can be
 /// patched live. Nothing is executed, so the file may be for any architecture. A relocatable ELF
-/// object is linked as the engine does it; other files are taken as they stand, as code that
+/// object is linked as the engine does it; other files are taken as they are, as code that
 /// another loader has placed.
 #[derive(Parser, Clone)]
 #[command(after_help = "\
@@ -133,7 +133,7 @@ Examples:
   patchpoint sites get.o --shape 78=anyreg,32,result,args=1 --shape 90=shadow,24
   patchpoint sites get.o --format json | jq '.sites[] | select(.state == \"refused\") | .why'
 
-Slack is the number of reserved bytes that hold nothing but nops. A return offset is a place to which a call that stands in the \
+Slack is the number of reserved bytes that hold nothing but nops. A return offset is a place to which a call that is in the \
 site returns: once the code has run, a patch keeps it. The patchable jump is the one instruction that is exchanged when a site is \
 patched live. Of live-outs, the registers that a function keeps for its caller are named by newer LLVMs only: they count as \
 live unless the runtime trusts the list.
@@ -145,7 +145,7 @@ patchable_jump: {offset, length}, no_patchable_jump, locations, live_outs, calle
 `inspect`.")]
 pub(crate) struct Sites {
     #[command(flatten)]
-    pub(crate) code: Code,
+    pub(crate) code: CodeArgs,
 }
 
 /// Shows what a patch would write, and writes nothing.
@@ -179,7 +179,7 @@ LISTING, stub: {address, listing: LISTING}, return_offsets: [offset], why}]}; LI
 site for which the sequence is refused has only `why`, and the exit status is 1.")]
 pub(crate) struct Plan {
     #[command(flatten)]
-    pub(crate) code: Code,
+    pub(crate) code: CodeArgs,
 
     /// The ID of the records
     #[arg(long, value_parser = parse_id, allow_hyphen_values = true)]
@@ -233,7 +233,7 @@ JSON: {file, format, architecture, how, records, sites, findings: [{what, counts
 what is about no record has no id, function, offset and address.")]
 pub(crate) struct Check {
     #[command(flatten)]
-    pub(crate) code: Code,
+    pub(crate) code: CodeArgs,
 
     /// The module is to be registered live
     #[arg(long)]
@@ -267,7 +267,7 @@ listing: [{address, bytes, text, is_nop, refers_to}]}]}; a call that is not made
 are those of the functions that were called or changed.")]
 pub(crate) struct Run {
     #[command(flatten)]
-    pub(crate) code: Code,
+    pub(crate) code: CodeArgs,
 
     /// The function
     #[arg(long, value_name = "FUNCTION")]
@@ -303,7 +303,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) only_after: bool,
 
-    /// Calls although a site that LLVM filled with a call leads to where nothing is known to be
+    /// Calls although a site that LLVM filled with a call has a target where nothing is known to be
     #[arg(long)]
     pub(crate) trust_calls: bool,
 }
@@ -467,8 +467,8 @@ pub(crate) struct Inspect {
     pub(crate) reserved: Vec<Reserved>,
 
     /// What a stack map of version 2 is
-    #[arg(long, value_enum, default_value_t = Two::Detected)]
-    pub(crate) version_two: Two,
+    #[arg(long, value_enum, default_value_t = VersionTwoArg::Detected)]
+    pub(crate) version_two: VersionTwoArg,
 
     /// What each entry of a PC section consists of; may be given again. Words are separated by
     /// commas: instructions or functions; sharing=COUNT where instructions share a metadata node;
@@ -479,7 +479,7 @@ pub(crate) struct Inspect {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Two {
+pub(crate) enum VersionTwoArg {
     /// What all of it is right as
     Detected,
     /// LLVM 4's
@@ -490,13 +490,13 @@ pub(crate) enum Two {
     FlatFork,
 }
 
-impl From<Two> for VersionTwo {
-    fn from(two: Two) -> Self {
+impl From<VersionTwoArg> for VersionTwo {
+    fn from(two: VersionTwoArg) -> Self {
         match two {
-            Two::Detected => Self::Detected,
-            Two::Llvm => Self::Llvm,
-            Two::Flat => Self::Flat(Dialect::Proposal),
-            Two::FlatFork => Self::Flat(Dialect::Fork),
+            VersionTwoArg::Detected => Self::Detected,
+            VersionTwoArg::Llvm => Self::Llvm,
+            VersionTwoArg::Flat => Self::Flat(Dialect::Proposal),
+            VersionTwoArg::FlatFork => Self::Flat(Dialect::Fork),
         }
     }
 }

@@ -8,12 +8,12 @@ use patchpoint::CallShape;
 use patchpoint::addr::{CodeAddr, FnOffset, Len};
 use patchpoint::arch::{Arch, SiteKind};
 use patchpoint::image::FunctionRange;
-use patchpoint::stackmap::{Constants, Place, Record, StackMaps, Statepoint};
+use patchpoint::stackmap::{Constants, LocationKind, Record, StackMaps, Statepoint};
 use patchpoint::verify::{self, Original};
 
 use super::parse::mask;
 use super::{Call, Function, Meaning, Operand, Program};
-use crate::image::Code;
+use crate::image::PlacedCode;
 use crate::problem::Problem;
 use crate::words::count_u64;
 
@@ -82,7 +82,11 @@ struct Records<'r> {
 
 impl Matches {
     /// Looks at all records of placed code.
-    pub(crate) fn of(program: Option<&Program>, mangling: Mangling, code: &Code) -> Result<Self, Problem> {
+    pub(crate) fn of(
+        program: Option<&Program>,
+        mangling: Mangling,
+        code: &PlacedCode,
+    ) -> Result<Self, Problem> {
         let image = &code.image;
         let functions: HashMap<u64, &FunctionRange> =
             image.functions.iter().map(|f| (f.addr.get(), f)).collect();
@@ -178,7 +182,7 @@ impl Matches {
 }
 
 /// The code of a function, as far as it is there.
-fn bytes_of<'c>(code: &'c Code, range: &FunctionRange) -> &'c [u8] {
+fn bytes_of<'c>(code: &'c PlacedCode, range: &FunctionRange) -> &'c [u8] {
     let find = || {
         let segment = code.segments.iter().find(|segment| {
             let len = Len::of(&segment.bytes);
@@ -277,7 +281,7 @@ impl<'p> Calls<'p> {
 }
 
 impl Program {
-    /// The functions whose calls may stand in the code of this one: itself, and what may have been
+    /// The functions whose calls may be in the code of this one: itself, and what may have been
     /// inlined. Those without calls are left out.
     pub(super) fn inlined_into(&self, home: usize) -> HashSet<usize> {
         let (mut found, mut seen) = (HashSet::from([home]), HashSet::from([home]));
@@ -381,19 +385,19 @@ impl Records<'_> {
         let wide = call.live.iter().filter(|live| **live == Operand::Wide).count();
         let least = ahead + call.live.len() - wide;
         let count = locations.len();
-        let result = |at: Option<Place>| matches!(at, Some(Place::Register { .. }));
+        let result = |at: Option<LocationKind>| matches!(at, Some(LocationKind::Register { .. }));
         kind && (count == least || wide > 0 && count > least)
-            && (!call.has_result || result(locations.get(0).map(|location| location.place)))
+            && (!call.has_result || result(locations.get(0).map(|location| location.kind)))
             // Nobody knows how many locations a wide one has.
             && (ahead..).zip(call.live.iter().take_while(|live| **live != Operand::Wide)).all(|(at, live)| {
-                locations.get(at).is_some_and(|location| self.holds(location.place, *live))
+                locations.get(at).is_some_and(|location| self.holds(location.kind, *live))
             })
     }
 
-    fn holds(&self, place: Place, live: Operand) -> bool {
+    fn holds(&self, place: LocationKind, live: Operand) -> bool {
         let constant = match place {
-            Place::Constant { value } => Some(i64::from(value) as u64),
-            Place::ConstantIndex { index } => self.constants.get(index),
+            LocationKind::Constant { value } => Some(i64::from(value) as u64),
+            LocationKind::ConstantIndex { index } => self.constants.get(index),
             _ => None,
         };
         match live {
@@ -407,7 +411,7 @@ impl Records<'_> {
         }
     }
 
-    /// Whether so many bytes of nops stand there, before the next record: LLVM puts them where a
+    /// Whether so many bytes of nops are there, before the next record: LLVM puts them where a
     /// target is null.
     fn has_nops(&self, record: &Record<'_>, reserved: Len) -> bool {
         let start = record.offset().get() as usize;

@@ -32,7 +32,7 @@ struct Function {
     name: String,
     calls: Vec<Call>,
     refers_to: HashSet<String>,
-    /// It calls what stands in a value.
+    /// It calls what a value holds.
     calls_unknown: bool,
     /// It may be inlined into others.
     inlined: bool,

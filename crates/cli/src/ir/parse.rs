@@ -446,7 +446,7 @@ const TYPES: [&str; 14] = [
     "metadata",
     "label",
 ];
-/// What may stand between `call` and a type besides a convention.
+/// What may come between `call` and a type besides a convention.
 const ATTRIBUTES: [&str; 24] = [
     "nnan",
     "ninf",
@@ -474,7 +474,7 @@ const ATTRIBUTES: [&str; 24] = [
     "initializes",
 ];
 
-/// The calling convention that stands between `call` and the function, if any does, and whether
+/// The calling convention between `call` and the function, if there is one, and whether
 /// there is a result.
 fn header_of(header: Tokens<'_, '_>) -> (Option<String>, bool) {
     let mut convention = None;

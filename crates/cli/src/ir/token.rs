@@ -143,7 +143,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// A backslash stands before two hexadecimal digits, or before another one.
+/// A backslash comes before two hexadecimal digits, or before another one.
 fn unescaped(quoted: &str) -> Cow<'_, str> {
     if !quoted.contains('\\') {
         return Cow::Borrowed(quoted);

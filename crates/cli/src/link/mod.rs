@@ -17,8 +17,8 @@ use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::Arch;
 use patchpoint::image::{
-    self, Definition, Fixed, Graph, LinkedImage, Lookup, MemoryManager, Object, ObjectFormat, Passes, Scope,
-    Section, SectionRole, SegmentKind, Symbol,
+    self, Definition, Fixed, Graph, LinkedImage, MemoryManager, Object, ObjectFormat, Passes, Scope, Section,
+    SectionRole, SegmentKind, Symbol, SymbolLookup,
 };
 
 use crate::args::{Link, Output};
@@ -168,7 +168,7 @@ fn link_into<M: MemoryManager>(
     memory: &M,
     graph: Graph<'_>,
     passes: &mut Passes<'_>,
-    lookup: &impl Lookup<Error = image::Error>,
+    lookup: &impl SymbolLookup<Error = image::Error>,
 ) -> patchpoint::Result<image::Linked<M::Finalized>>
 where
     Error: From<M::Error>,
@@ -181,7 +181,7 @@ fn load(
     link: &Link,
     graph: Graph<'_>,
     passes: &mut Passes<'_>,
-    lookup: &impl Lookup<Error = image::Error>,
+    lookup: &impl SymbolLookup<Error = image::Error>,
 ) -> Result<LinkedImage, Problem> {
     for library in &link.library {
         call::load_library(library).map_err(|why| Problem::SharedLibrary(why).of(library))?;

@@ -4,7 +4,7 @@ use std::future::{Future, ready};
 
 use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
-use patchpoint::image::{self, LinkedImage, MemoryManager, Reach, SegmentAddrs, SegmentRequest};
+use patchpoint::image::{self, ImageReach, LinkedImage, MemoryManager, SegmentAddrs, SegmentRequest};
 
 const PAGE: u64 = 0x1000;
 
@@ -12,7 +12,7 @@ const PAGE: u64 = 0x1000;
 pub(super) struct AtAddress(pub(super) CodeAddr);
 
 impl AtAddress {
-    /// The first stands where it is told to: whether it may is checked by whoever asks.
+    /// The first is placed where it is told to be: whether it may is checked by whoever asks.
     fn addrs(&self, segments: &[SegmentRequest; 3]) -> patchpoint::Result<SegmentAddrs> {
         let (mut at, mut first) = (self.0, true);
         let mut end = Some(at.get());
@@ -46,7 +46,7 @@ impl MemoryManager for AtAddress {
     fn allocate(
         &self,
         segments: &[SegmentRequest; 3],
-        _: Reach,
+        _: ImageReach,
     ) -> impl Future<Output = patchpoint::Result<((), SegmentAddrs)>> {
         ready(self.addrs(segments).map(|addrs| ((), addrs)))
     }

@@ -20,17 +20,17 @@ use crate::object_file::ObjectFile;
 use crate::paint::Paint;
 use crate::problem::Problem;
 use crate::progress::Progress;
-use crate::shapes::{Known, Shapes};
-use crate::survey::Place;
+use crate::shapes::{RecordShape, Shapes};
+use crate::survey::RecordPlace;
 
 /// What was done, in order.
 struct Story<'r> {
     run: &'r Run,
     /// `None`: it was not asked for.
     before: Option<Result<Called, String>>,
-    changes: Vec<Change>,
+    changes: Vec<AppliedChange>,
     after: Option<Result<Called, String>>,
-    sites: Vec<Held>,
+    sites: Vec<SiteContent>,
 }
 
 /// A call and what came of it.
@@ -51,14 +51,14 @@ struct Event {
     values: Vec<String>,
 }
 
-struct Change {
+struct AppliedChange {
     what: String,
     sites: usize,
 }
 
-/// What stands in a site at the end.
-struct Held {
-    place: Place,
+/// What a site holds at the end.
+struct SiteContent {
+    place: RecordPlace,
     reserved: u32,
     status: Status,
     listing: Vec<Listed>,
@@ -80,7 +80,7 @@ fn tell<'r>(run: &'r Run, data: &[u8]) -> Result<Story<'r>, Problem> {
     let file = ObjectFile::parse(data)?;
     file.check_maps()?;
     // Records are known by their place in the section, wherever the code is.
-    let matches = shapes.matches(&file, &crate::image::Code::of(data, &file)?)?;
+    let matches = shapes.matches(&file, &crate::image::PlacedCode::of(data, &file)?)?;
     let events = Events::default();
     let engine = engine(&events)?;
     let mut names = Names::default();
@@ -92,7 +92,8 @@ fn tell<'r>(run: &'r Run, data: &[u8]) -> Result<Story<'r>, Problem> {
     module.release();
     let entry = function.entry()?;
     let call = || {
-        led_nowhere(run, &engine, &module, &names).map_or_else(|| Ok(execute(entry, &run.args, &events)), Err)
+        unknown_call_target(run, &engine, &module, &names)
+            .map_or_else(|| Ok(execute(entry, &run.args, &events)), Err)
     };
     let changed = !run.patch.is_empty() || !run.invalidate.is_empty();
     let before = (!run.only_after || !changed).then(call);
@@ -181,7 +182,7 @@ fn load(
         progress.step();
         let known = arch.map(|arch| shapes.of(arch, record, matches));
         Ok(match known {
-            Some(Ok(Known::Site(shape, _))) => Some(shape),
+            Some(Ok(RecordShape::Site(shape, _))) => Some(shape),
             // Without a length it is no site.
             Some(Ok(_) | Err(site::Error::ReservedLengthAmbiguous { .. })) | None => None,
             Some(Err(error)) => return Err(error),
@@ -195,8 +196,8 @@ fn load(
     Ok(module)
 }
 
-/// The first site, if any, where LLVM's own call stands and leads to where nothing is known to be.
-fn led_nowhere(run: &Run, engine: &Engine, module: &Module, names: &Names) -> Option<String> {
+/// The first site, if any, that holds LLVM's own call to where nothing is known to be.
+fn unknown_call_target(run: &Run, engine: &Engine, module: &Module, names: &Names) -> Option<String> {
     if run.trust_calls {
         return None;
     }
@@ -205,7 +206,7 @@ fn led_nowhere(run: &Run, engine: &Engine, module: &Module, names: &Names) -> Op
         if names.get(target).is_some() {
             return None;
         }
-        let place = Place::of_site(&site);
+        let place = RecordPlace::of_site(&site);
         Some(format!(
             "record {} at {place} holds LLVM's call of {target}, and nothing is known to be there: give --patch {}=..., or \
              --trust-calls",
@@ -250,18 +251,18 @@ fn execute(entry: CodeAddr, args: &Arguments, events: &Events) -> Called {
     }
 }
 
-fn change(run: &Run, engine: &Engine, module: &Module) -> Result<Vec<Change>, Problem> {
+fn change(run: &Run, engine: &Engine, module: &Module) -> Result<Vec<AppliedChange>, Problem> {
     let mut changes = Vec::new();
     for patch in &run.patch {
         let receipt = engine.patch(patch.id, &patch.sequence)?;
-        changes.push(Change {
+        changes.push(AppliedChange {
             what: format!("patched {} with {}", patch.id, patch.sequence),
             sites: receipt.sites,
         });
     }
     for name in &run.invalidate {
         let receipt = engine.invalidate(&module.function(name)?)?;
-        changes.push(Change {
+        changes.push(AppliedChange {
             what: format!("invalidated {name}"),
             sites: receipt.sites,
         });
@@ -270,7 +271,7 @@ fn change(run: &Run, engine: &Engine, module: &Module) -> Result<Vec<Change>, Pr
 }
 
 /// The sites of the functions that were called or of which something was changed.
-fn held(engine: &Engine, module: &Module, names: &Names, called: &str) -> Result<Vec<Held>, Problem> {
+fn held(engine: &Engine, module: &Module, names: &Names, called: &str) -> Result<Vec<SiteContent>, Problem> {
     let changed = module
         .sites()
         .filter(|site| engine.status(site) != Status::Original);
@@ -282,8 +283,8 @@ fn held(engine: &Engine, module: &Module, names: &Names, called: &str) -> Result
     let mut progress = Progress::new("sites");
     let held = told.map(|site| {
         progress.step();
-        Ok(Held {
-            place: Place::of_site(&site),
+        Ok(SiteContent {
+            place: RecordPlace::of_site(&site),
             reserved: site.reserved().get(),
             status: engine.status(&site),
             listing: names.listing(module.arch(), site.addr(), &site.read()?, |addr| {

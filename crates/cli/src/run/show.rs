@@ -5,7 +5,7 @@ use std::fmt::Write;
 use patchpoint::engine::Status;
 use serde_json::{Value, json};
 
-use super::{Called, Event, Held, Story};
+use super::{Called, Event, SiteContent, Story};
 use crate::args::Argument;
 use crate::json::list;
 use crate::names::{Listed, listing_text};
@@ -153,7 +153,7 @@ fn event_json(event: &Event) -> Value {
     })
 }
 
-fn held_json(held: &Held) -> Value {
+fn held_json(held: &SiteContent) -> Value {
     let mut fields = place_json(&held.place);
     fields.insert("reserved".into(), held.reserved.into());
     fields.insert("status".into(), status(held.status).into());

@@ -4,10 +4,10 @@ use super::*;
 
 /// What is printed of an object of `asm-tests/objects/metadata`, with PC sections of these shapes.
 fn metadata(name: &str, format: Format, shapes: &[&str]) -> Result<String, Problem> {
-    metadata_as(name, format, shapes, Two::Detected)
+    metadata_as(name, format, shapes, VersionTwoArg::Detected)
 }
 
-fn metadata_as(name: &str, format: Format, shapes: &[&str], two: Two) -> Result<String, Problem> {
+fn metadata_as(name: &str, format: Format, shapes: &[&str], two: VersionTwoArg) -> Result<String, Problem> {
     let path = folder().join("../metadata").join(name);
     let inspect = Inspect {
         pc_section: shapes.iter().map(|shape| shape.parse().unwrap()).collect(),
@@ -119,8 +119,12 @@ second at .text+0x15, 1 byte, stack of unknown size
 #[test]
 fn what_version_two_is_can_be_said() {
     let said = |two| metadata_as("flat-fork.x86_64.o", Format::Text, &[], two);
-    assert!(said(Two::FlatFork).unwrap().contains("flat as in the fork"));
-    for wrong in [Two::Llvm, Two::Flat] {
+    assert!(
+        said(VersionTwoArg::FlatFork)
+            .unwrap()
+            .contains("flat as in the fork")
+    );
+    for wrong in [VersionTwoArg::Llvm, VersionTwoArg::Flat] {
         let Err(Problem::StackMap { .. }) = said(wrong) else {
             panic!("{wrong:?}");
         };
@@ -134,7 +138,7 @@ fn sites_of_a_flat_map_need_no_shapes() {
     let bytes = fs::read(folder().join("../metadata").join(name)).unwrap();
     let printed = sites::render(
         &Sites {
-            code: Code {
+            code: CodeArgs {
                 file: name.to_owned(),
                 shape: Vec::new(),
                 shapes: Vec::new(),

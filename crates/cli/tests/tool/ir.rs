@@ -1,7 +1,7 @@
-//! What `--ir` tells of records: on objects of which it was tried to mislead it, see
+//! What `--ir` tells of records: on objects that try to mislead it, see
 //! `ir/README.md`, and on random ones.
 
-use asm_tests::random_ir::{Place, Tally, llvms, module};
+use asm_tests::random_ir::{Tally, Workspace, llvms, module};
 use serde_json::Value;
 
 use crate::{json, list, refusal, root, stdout, tool};
@@ -359,7 +359,7 @@ fn of_random_ir_nothing_wrong_is_said() {
     assert!(tool(&["--version"]).status.success());
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("random_ir");
     std::fs::create_dir_all(&folder).unwrap();
-    let place = Place {
+    let place = Workspace {
         folder,
         tool: env!("CARGO_BIN_EXE_patchpoint").into(),
     };

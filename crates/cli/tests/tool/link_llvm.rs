@@ -3,7 +3,7 @@
 //! that is missing, it is said and nothing is shown.
 //!
 //! Left out is what LLVM does not define or take: shifts by 64 and more, slices of 64 bits, spaces
-//! behind numbers; and addresses by themselves, as its linker places the object elsewhere.
+//! behind numbers; and addresses by themselves, as its linker places the object at another address.
 
 use super::*;
 

@@ -114,7 +114,7 @@ fn what_goes_wrong_is_json_where_that_is_asked_for() {
     }
 }
 
-/// The object, with a stack map of version 9, and where that stands.
+/// The object, with a stack map of version 9, and where the version is.
 fn damaged(name: &str) -> (std::path::PathBuf, u64) {
     use object::{Object, ObjectSection};
     let mut data = std::fs::read(root().join("examples/objects/inline_cache.o")).unwrap();
@@ -199,7 +199,7 @@ fn completions_name_every_command() {
     refusal(&["completions", "cmd"], 2);
 }
 
-/// Every key of what is printed as JSON stands in the help of the command.
+/// Every key of what is printed as JSON is in the help of the command.
 fn assert_documented(command: &str, value: &Value) {
     let help = stdout(&[command, "--help"], 0);
     let (_, documented) = help.split_once("JSON:").unwrap();

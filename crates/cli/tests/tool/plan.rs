@@ -235,7 +235,7 @@ fn the_sequence_that_is_printed_can_be_given_again() {
 }
 
 #[test]
-fn what_does_not_fit_stands_in_a_stub() {
+fn what_does_not_fit_is_in_a_stub() {
     let object = "examples/objects/inline_cache.o";
     let args = [
         "plan",
@@ -266,7 +266,7 @@ fn what_does_not_fit_stands_in_a_stub() {
     );
 }
 
-/// Where LLVM's call stands, a call may return behind it once the code has run.
+/// Where LLVM's call is, a call may return behind it once the code has run.
 #[test]
 fn return_offsets_are_kept_where_the_code_may_have_run() {
     let object = "asm-tests/objects/x86_64/calls.llc19.O2.o";

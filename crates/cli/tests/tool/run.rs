@@ -139,10 +139,10 @@ fn it_is_called_after_the_patches_only_where_that_is_asked() {
     assert_eq!(whole["calls"][0]["when"], "before");
 }
 
-/// LLVM's call of a number leads nowhere, unless somebody says otherwise or it is patched before it
+/// LLVM's call of a number has no target, unless somebody says otherwise or it is patched before it
 /// is executed.
 #[test]
-fn a_call_to_nowhere_is_not_executed() {
+fn a_call_to_unknown_code_is_not_executed() {
     let args = [
         "run",
         "asm-tests/objects/inspect/x86_64-19.o",

@@ -37,7 +37,7 @@ sum_fields
         "    live out   rax rsp",
         "               only 0 of 6 registers that a function keeps for its caller: the others count as live too",
         "    returns to +0x11, when the code has run",
-        "  record 9 at +0x28: real instructions stand there, as in a shadow: tell its length, by --ir, --shape \
+        "  record 9 at +0x28: real instructions are there, as in a shadow: tell its length, by --ir, --shape \
          9=shadow,BYTES or 9=none",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
@@ -155,7 +155,7 @@ fn sound(path: &str, site: &Value, (shadow, bytes): (bool, u32), x86_64: bool) {
     }
 }
 
-/// Files that no engine loads are shown as they stand.
+/// Files that no engine loads are shown as they are.
 #[test]
 fn linked_and_foreign_files_are_shown_too() {
     for (file, how, first) in [

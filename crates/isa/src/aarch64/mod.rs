@@ -20,7 +20,7 @@ use crate::calls::{whole_word, word};
 use crate::conventions::Registers;
 use crate::instructions::Prologue;
 use crate::isa::Isa;
-use crate::registers::{RegisterName, Run};
+use crate::registers::{NameRun, RegisterName};
 
 /// `nop`
 const NOP: [u8; 4] = 0xd503_201f_u32.to_le_bytes();
@@ -32,7 +32,7 @@ const BTI_TARGETS: u32 = 0xc0;
 pub(crate) struct AArch64;
 
 impl Isa for AArch64 {
-    fn register_names(&self) -> &'static [Run] {
+    fn register_names(&self) -> &'static [NameRun] {
         registers::NAMES
     }
 

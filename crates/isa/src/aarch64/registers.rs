@@ -4,7 +4,7 @@ use llvm_stackmaps::addr::DwarfReg;
 
 use crate::RegSet;
 use crate::conventions::Registers;
-use crate::registers::{RegisterName, Run, named, run};
+use crate::registers::{NameRun, RegisterName, named, run};
 
 registers! {
     X0 = 0, X1 = 1, X2 = 2, X3 = 3, X4 = 4, X5 = 5, X6 = 6, X7 = 7, X8 = 8, X9 = 9, X10 = 10, X11 = 11,
@@ -17,7 +17,7 @@ registers! {
 }
 
 /// 30 is the link register and 29 the frame pointer; assembly writes `x30` and `x29`.
-pub(super) static NAMES: &[Run] = &[
+pub(super) static NAMES: &[NameRun] = &[
     run(0, 31, "x"),
     named(31, &["sp"]),
     named(46, &["vg", "ffr"]),

@@ -21,7 +21,7 @@ use crate::calls::{whole_word, word};
 use crate::conventions::Registers;
 use crate::instructions::Prologue;
 use crate::isa::Isa;
-use crate::registers::Run;
+use crate::registers::NameRun;
 
 /// `ori 0, 0, 0`
 const NOP: u32 = 0x6000_0000;
@@ -68,7 +68,7 @@ const fn bytes(endian: Endian, word: u32) -> [u8; 4] {
 }
 
 impl Isa for PowerPc64 {
-    fn register_names(&self) -> &'static [Run] {
+    fn register_names(&self) -> &'static [NameRun] {
         registers::NAMES
     }
 

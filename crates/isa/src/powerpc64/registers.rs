@@ -4,7 +4,7 @@ use llvm_stackmaps::addr::DwarfReg;
 
 use crate::RegSet;
 use crate::conventions::Registers;
-use crate::registers::{Run, named, run};
+use crate::registers::{NameRun, named, run};
 
 registers! {
     R0 = 0, R1 = 1, R2 = 2, R3 = 3, R4 = 4, R5 = 5, R6 = 6, R7 = 7,
@@ -18,7 +18,7 @@ registers! {
     XER = 76,
 }
 
-pub(super) static NAMES: &[Run] = &[
+pub(super) static NAMES: &[NameRun] = &[
     run(0, 32, "r"),
     run(32, 32, "f"),
     named(65, &["lr", "ctr"]),

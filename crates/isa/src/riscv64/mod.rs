@@ -20,7 +20,7 @@ use crate::calls::{whole_word, word};
 use crate::conventions::Registers;
 use crate::instructions::Prologue;
 use crate::isa::Isa;
-use crate::registers::Run;
+use crate::registers::NameRun;
 
 /// `addi x0, x0, 0`
 const NOP: [u8; 4] = 0x0000_0013_u32.to_le_bytes();
@@ -33,7 +33,7 @@ const LPAD: u32 = 0x17;
 pub(crate) struct RiscV64;
 
 impl Isa for RiscV64 {
-    fn register_names(&self) -> &'static [Run] {
+    fn register_names(&self) -> &'static [NameRun] {
         registers::NAMES
     }
 

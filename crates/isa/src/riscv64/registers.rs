@@ -4,7 +4,7 @@ use llvm_stackmaps::addr::DwarfReg;
 
 use crate::RegSet;
 use crate::conventions::Registers;
-use crate::registers::{Run, named, run, stepped};
+use crate::registers::{NameRun, named, run, stepped};
 
 registers! {
     ZERO = 0, RA = 1, SP = 2, GP = 3, TP = 4, T0 = 5, T1 = 6, T2 = 7, S0 = 8, S1 = 9, A0 = 10, A1 = 11, A2 = 12, A3 = 13,
@@ -16,7 +16,7 @@ registers! {
 }
 
 /// The names of the calling convention, which is what disassembly shows.
-pub(super) static NAMES: &[Run] = &[
+pub(super) static NAMES: &[NameRun] = &[
     named(0, &["zero", "ra", "sp", "gp", "tp"]),
     run(5, 3, "t"),
     run(8, 2, "s"),

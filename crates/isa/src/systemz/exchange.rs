@@ -3,7 +3,7 @@
 //! The rule (Principles of Operation, chapter 5, "Instruction Fetching"): an instruction may be
 //! fetched piecemeal, so a store must change no more than one part of it that is fetched at once.
 //! What is exchanged therefore is always `brcl 15`, and what changes is its distance, an aligned
-//! word; where there is nothing to do it leads to the instruction behind it.
+//! word; where there is nothing to do its target is the next instruction.
 
 /// An instruction without operands that is none, and never will be: 2 bytes of which the first is 0. Linux makes
 /// it SIGILL, and SIGTRAP for a process that is traced.
@@ -12,7 +12,7 @@ pub(super) const TRAP: [u8; 2] = [0x00, 0x01];
 /// What may become another of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exchangeable {
-    /// `brcl 15`, wherever it leads.
+    /// `brcl 15`, whatever its target.
     Jump,
 }
 
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn only_distances_are_exchanged() {
-        // To the instruction behind it, and elsewhere.
+        // To the next instruction, and to another.
         let (nop, jump) = ([0xc0, 0xf4, 0, 0, 0, 3], [0xc0, 0xf4, 0, 0, 8, 0]);
         for (old, new) in [(nop, nop), (nop, jump), (jump, nop), (jump, jump)] {
             assert!(allowed(&old, &new));

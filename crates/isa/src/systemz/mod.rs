@@ -19,12 +19,12 @@ use llvm_stackmaps::addr::CodeAddr;
 
 use crate::conventions::Registers;
 use crate::isa::Isa;
-use crate::registers::{RegisterName, Run};
+use crate::registers::{NameRun, RegisterName};
 
 pub(crate) struct SystemZ;
 
 impl Isa for SystemZ {
-    fn register_names(&self) -> &'static [Run] {
+    fn register_names(&self) -> &'static [NameRun] {
         registers::NAMES
     }
 

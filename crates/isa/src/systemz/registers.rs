@@ -4,7 +4,7 @@ use llvm_stackmaps::addr::DwarfReg;
 
 use crate::RegSet;
 use crate::conventions::Registers;
-use crate::registers::{RegisterName, Run, run, stepped};
+use crate::registers::{NameRun, RegisterName, run, stepped};
 
 registers! {
     R0 = 0, R1 = 1, R2 = 2, R3 = 3, R4 = 4, R5 = 5, R6 = 6, R7 = 7,
@@ -15,7 +15,7 @@ registers! {
 
 /// Floating-point registers are numbered in pairs: even ones of four, then the odd ones. 68 and on
 /// are those halves of a vector file that floating-point instructions do not reach.
-pub(super) static NAMES: &[Run] = &[
+pub(super) static NAMES: &[NameRun] = &[
     run(0, 16, "r"),
     stepped(16, 4, "f", 0, 2),
     stepped(20, 4, "f", 1, 2),
@@ -47,7 +47,7 @@ const VECTORS: RegSet = RegSet::numbered(16, 31).union(UPPER_VECTORS);
 /// v16 to v31.
 const UPPER_VECTORS: RegSet = RegSet::numbered(68, 83);
 
-/// What LLVM gives up at every patchpoint and stackmap, and for linkage at every call.
+/// What LLVM clobbers at every patchpoint and stackmap, and for linkage at every call.
 const FREE: RegSet = RegSet::of(&[R0, R1, R14]);
 
 const CALLER_SAVED: RegSet = RegSet::of(&[R0, R1, R2, R3, R4, R5, R14]);

@@ -19,7 +19,7 @@ use llvm_stackmaps::addr::CodeAddr;
 use crate::conventions::Registers;
 use crate::instructions::Prologue;
 use crate::isa::Isa;
-use crate::registers::{RegisterName, Run};
+use crate::registers::{NameRun, RegisterName};
 
 /// `endbr64`
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
@@ -27,7 +27,7 @@ const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 pub(crate) struct X86_64;
 
 impl Isa for X86_64 {
-    fn register_names(&self) -> &'static [Run] {
+    fn register_names(&self) -> &'static [NameRun] {
         registers::NAMES
     }
 

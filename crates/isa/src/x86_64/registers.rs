@@ -4,7 +4,7 @@ use llvm_stackmaps::addr::DwarfReg;
 
 use crate::RegSet;
 use crate::conventions::Registers;
-use crate::registers::{RegisterName, Run, named, run, stepped};
+use crate::registers::{NameRun, RegisterName, named, run, stepped};
 
 registers! {
     RAX = 0, RDX = 1, RCX = 2, RBX = 3, RSI = 4, RDI = 5, RBP = 6, RSP = 7,
@@ -13,7 +13,7 @@ registers! {
     XMM8 = 25, XMM9 = 26, XMM10 = 27, XMM11 = 28, XMM12 = 29, XMM13 = 30, XMM14 = 31, XMM15 = 32,
 }
 
-pub(super) static NAMES: &[Run] = &[
+pub(super) static NAMES: &[NameRun] = &[
     named(0, &["rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp"]),
     stepped(8, 8, "r", 8, 1),
     named(16, &["rip"]),

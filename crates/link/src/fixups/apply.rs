@@ -155,7 +155,7 @@ impl Linker<'_, '_> {
         })
     }
 
-    /// The address of the section that an edge leads to.
+    /// The address of the section that an edge refers to.
     fn start_of_section(&self, section: &Section<'_>, edge: &Edge) -> Result<u64> {
         let symbol = self.layout.graph.symbols.get(edge.target.index());
         let start = match symbol.map(|symbol| symbol.definition) {

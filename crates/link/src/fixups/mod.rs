@@ -15,7 +15,7 @@ use crate::graph::init::Lists;
 use crate::graph::tables::Slots;
 use crate::graph::{Definition, Edge, Graph, Scope, Section, SectionRole};
 use crate::image::{CodeTable, EhFrame, FunctionRange, Image, SegmentKind};
-use crate::layout::{Layout, Place, Reach, SegmentAddrs};
+use crate::layout::{ImageReach, Layout, SectionPlace, SegmentAddrs};
 use crate::machine;
 
 mod apply;
@@ -74,7 +74,7 @@ pub struct LinkedImage {
     /// destructors called at the end: the resolver says where both are.
     pub constructors: Vec<CodeAddr>,
     /// The functions that the objects want called after all others, in this order, before the
-    /// memory is given back.
+    /// memory is freed.
     pub destructors: Vec<CodeAddr>,
     got: CodeAddr,
     image_base: CodeAddr,
@@ -226,7 +226,7 @@ impl Layout<'_> {
                 ));
             };
             // protection: small-code-lies-low
-            if self.reach() == Reach::Low2GiB && end > 1 << 31 {
+            if self.reach() == ImageReach::Low2GiB && end > 1 << 31 {
                 let reason = "the object has 32-bit addresses: place it below 2 GiB, or compile it with \
                               -relocation-model=pic or -code-model=large";
                 return Err(misplaced(kind, reason));
@@ -259,7 +259,7 @@ impl Layout<'_> {
 }
 
 impl Graph<'_> {
-    /// By symbol: whether an edge leads to it, or it has to be there anyway.
+    /// By symbol: whether an edge refers to it, or it has to be there anyway.
     pub(crate) fn wanted(&self) -> Vec<bool> {
         let mut wanted = alloc::vec![false; self.symbols.len()];
         let edges = self.sections.iter().flat_map(|section| &section.edges);
@@ -304,7 +304,7 @@ fn fill_with(bytes: &mut [u8], unit: &[u8]) {
 }
 
 impl Linker<'_, '_> {
-    pub(crate) fn address(&self, place: Place) -> u64 {
+    pub(crate) fn address(&self, place: SectionPlace) -> u64 {
         self.addrs
             .get(place.segment)
             .get()
@@ -442,7 +442,7 @@ impl Linker<'_, '_> {
     fn fill<'b>(
         &self,
         section: &Section<'_>,
-        place: Place,
+        place: SectionPlace,
         buffers: &'b mut [Vec<u8>; 3],
     ) -> Option<&'b mut [u8]> {
         let start = place.offset as usize;

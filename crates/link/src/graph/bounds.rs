@@ -4,7 +4,7 @@
 //! `segment$end$SEGMENT` of Mach-O.
 //!
 //! Problem: what is between the two symbols is one array, of which each object has a part.
-//! Approach: where an edge leads to such a symbol and nobody defines it, the sections of that name
+//! Approach: where an edge refers to such a symbol and nobody defines it, the sections of that name
 //! follow each other, in the order of the graph and with no more between them than their own
 //! alignment wants; the first is aligned as the strictest of them is. So the parts of arrays whose
 //! elements are as large as their alignment have no holes, as those of `ld` and `lld` have none.
@@ -48,7 +48,7 @@ enum Bounded {
 }
 
 /// Sections that are placed one behind the other, in this order.
-pub(crate) type Row = Vec<SectionId>;
+pub(crate) type SectionRow = Vec<SectionId>;
 
 /// What a symbol's name says.
 fn bound(format: ObjectFormat, name: &str) -> Option<(Bounded, End)> {
@@ -98,17 +98,17 @@ impl Bounded {
 }
 
 /// The symbols that are to be defined, and the sections between them.
-struct Wanted {
+struct WantedBounds {
     symbols: Vec<(SymbolId, usize, End)>,
     /// By what bounds them.
-    rows: Vec<(Bounded, Row)>,
+    rows: Vec<(Bounded, SectionRow)>,
 }
 
 impl Graph<'_> {
     /// The sections that are between symbols of this kind which nobody defines. `of` says which
     /// symbols count.
-    fn wanted_bounds(&self, of: impl Fn(SymbolId) -> bool) -> Wanted {
-        let mut wanted = Wanted {
+    fn wanted_bounds(&self, of: impl Fn(SymbolId) -> bool) -> WantedBounds {
+        let mut wanted = WantedBounds {
             symbols: Vec::new(),
             rows: Vec::new(),
         };
@@ -119,7 +119,7 @@ impl Graph<'_> {
             }
             if let Some((bounded, end)) = bound(self.format, &symbol.name) {
                 let number = *numbers.entry(bounded).or_insert_with_key(|bounded| {
-                    wanted.rows.push((bounded.clone(), Row::new()));
+                    wanted.rows.push((bounded.clone(), SectionRow::new()));
                     wanted.rows.len() - 1
                 });
                 wanted.symbols.push((id, number, end));
@@ -143,7 +143,7 @@ impl Graph<'_> {
     }
 
     /// By symbol: the sections that a use of it keeps.
-    pub(crate) fn kept_by_bounds(&self) -> HashMap<SymbolId, Row> {
+    pub(crate) fn kept_by_bounds(&self) -> HashMap<SymbolId, SectionRow> {
         let wanted = self.wanted_bounds(|_| true);
         let kept = |(id, number, _): &(SymbolId, usize, End)| {
             let (_, row) = wanted.rows.get(*number)?;
@@ -156,12 +156,12 @@ impl Graph<'_> {
         wanted.symbols.iter().filter_map(kept).collect()
     }
 
-    /// Defines the symbols that edges lead to and nobody defines. Returns what has to be placed in
+    /// Defines the symbols that edges refer to and nobody defines. Returns what has to be placed in
     /// a row for that.
     ///
     /// # Errors
     /// Sections of one name are code in one object and data in another.
-    pub(crate) fn define_bounds(&mut self) -> Result<Vec<Row>> {
+    pub(crate) fn define_bounds(&mut self) -> Result<Vec<SectionRow>> {
         let mentioned = self.wanted();
         let mut wanted = self.wanted_bounds(|id| mentioned.get(id.index()) == Some(&true));
         let mut why_not = Vec::with_capacity(wanted.rows.len());
@@ -196,7 +196,7 @@ impl Graph<'_> {
 
     /// Makes sections such that they can be placed in a row, and brings them into its order.
     /// Returns why that cannot be, where only the symbols are to be refused for it.
-    fn bring_together(&mut self, bounded: &Bounded, row: &mut Row) -> Result<Option<&'static str>> {
+    fn bring_together(&mut self, bounded: &Bounded, row: &mut SectionRow) -> Result<Option<&'static str>> {
         let role = |id: &SectionId| self.section(*id).map(|section| section.role);
         let Some(first) = row.first().and_then(role) else {
             return Ok(None);

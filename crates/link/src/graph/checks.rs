@@ -52,7 +52,7 @@ pub(crate) fn contradiction(what: &'static str, reason: String) -> Error {
     Error::ObjectMalformed { what, reason }
 }
 
-/// How many more relocations a file can have: each stands in bytes of its own, so that a few bytes
+/// How many more relocations a file can have: each takes bytes of its own, so that a few bytes
 /// which many sections claim do not make lists without end.
 pub(crate) struct Room(usize);
 

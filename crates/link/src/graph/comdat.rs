@@ -30,7 +30,7 @@ use crate::graph::{Definition, Graph, SectionId, Strength, Symbol, SymbolId};
 
 /// Sections of a file that are kept or taken out together.
 #[derive(Clone, Debug)]
-pub struct Group<'data> {
+pub struct SectionGroup<'data> {
     pub(crate) name: Cow<'data, str>,
     /// Which of the graph's files it is from.
     pub(crate) file: u32,
@@ -54,7 +54,7 @@ pub enum Selection {
     Largest,
 }
 
-impl Group<'_> {
+impl SectionGroup<'_> {
     /// The name that groups of other files may have, too: in ELF the signature, in COFF the symbol
     /// of the first section.
     #[must_use]
@@ -194,7 +194,7 @@ impl<'data> Graph<'data> {
         })
     }
 
-    fn fate(&self, theirs: &Graph<'_>, group: &Group<'_>) -> Result<Fate> {
+    fn fate(&self, theirs: &Graph<'_>, group: &SectionGroup<'_>) -> Result<Fate> {
         let index = group
             .selection
             .and_then(|_| self.comdats.get(&group.name).copied());
@@ -259,7 +259,7 @@ impl<'data> Graph<'data> {
             return Ok(());
         }
         let mut index = 0..;
-        let is_loser = |_: &Group<'_>| index.next().is_some_and(|index| losers.contains(&index));
+        let is_loser = |_: &SectionGroup<'_>| index.next().is_some_and(|index| losers.contains(&index));
         let (gone, groups) = mem::take(&mut self.groups)
             .into_iter()
             .partition::<Vec<_>, _>(is_loser);
@@ -270,14 +270,14 @@ impl<'data> Graph<'data> {
         let lost = symbols.filter(|(_, symbol)| symbol.is_shared() && gone.holds(symbol));
         let lost: HashSet<SymbolId> = lost.map(|(id, _)| id).collect();
         self.discard(&gone);
-        self.lead_to_kept(&lost);
+        self.retarget_to_kept(&lost);
         Ok(())
     }
 
-    /// Leads edges to symbols that were lost with their sections to those of the same names that
-    /// are kept. Where none is, all lead to the first that was lost, for which another file may
-    /// have a definition.
-    fn lead_to_kept(&mut self, lost: &HashSet<SymbolId>) {
+    /// Retargets edges to symbols that were lost with their sections to those of the same names
+    /// that are kept. Where none is, all refer to the first that was lost, for which another file
+    /// may have a definition.
+    fn retarget_to_kept(&mut self, lost: &HashSet<SymbolId>) {
         let mut first: HashMap<&str, SymbolId> = HashMap::new();
         let ids = || (0..).map(SymbolId).zip(&self.symbols);
         for (id, symbol) in ids().filter(|(id, symbol)| symbol.is_shared() && !lost.contains(id)) {
@@ -308,7 +308,7 @@ impl<'data> Graph<'data> {
     }
 
     /// The size and the bytes of a group's first section.
-    fn leader(&self, group: &Group<'_>) -> (u32, &[u8]) {
+    fn leader(&self, group: &SectionGroup<'_>) -> (u32, &[u8]) {
         let first = group.sections.first().and_then(|id| self.section(*id));
         first.map_or((0, &[]), |section| (section.size, &*section.bytes))
     }
@@ -334,7 +334,7 @@ impl<'data> Graph<'data> {
         }
     }
 
-    fn add_group(&mut self, group: Group<'data>) {
+    fn add_group(&mut self, group: SectionGroup<'data>) {
         if group.selection.is_some() {
             let index = self.groups.len();
             self.comdats.entry(group.name.clone()).or_insert(index);
@@ -349,7 +349,7 @@ impl<'data> Graph<'data> {
         }
     }
 
-    /// Takes out what goes. What names its symbols looks elsewhere from now on.
+    /// Takes out what goes. What names its symbols refers to others from now on.
     fn discard(&mut self, gone: &Gone) {
         if gone.sections.is_empty() {
             return;
@@ -358,7 +358,7 @@ impl<'data> Graph<'data> {
         self.discard_from_tables(gone);
         for symbol in self.symbols.iter_mut().filter(|symbol| gone.holds(symbol)) {
             symbol.definition = if symbol.is_shared() {
-                // Not weakly: what is kept must have it, as nothing may lead to 0 that led to code.
+                // Not weakly: what is kept must have it, as nothing that referred to code may become 0.
                 // protection: what-is-left-out-is-not-weak
                 symbol.strength = Strength::Reference;
                 Definition::Undefined { weak: false }

@@ -64,7 +64,7 @@ impl Descriptors {
 }
 
 impl Graph<'_> {
-    /// Where a symbol and an addend lead within the graph.
+    /// What a symbol and an addend refer to within the graph.
     pub(crate) fn spot(&self, symbol: usize, addend: i64) -> Option<Spot> {
         let Definition::Section(section, offset) = self.symbols.get(symbol)?.definition else {
             return None;
@@ -73,7 +73,7 @@ impl Graph<'_> {
         Some((section, u32::try_from(offset).ok()?))
     }
 
-    /// The code of the function whose descriptor a symbol and an addend lead to.
+    /// The code of the function whose descriptor a symbol and an addend refer to.
     pub(crate) fn described(&self, symbol: usize, addend: i64) -> Option<Spot> {
         self.descriptors.code(self.spot(symbol, addend)?)
     }

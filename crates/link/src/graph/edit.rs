@@ -35,7 +35,7 @@ impl<'data> Graph<'data> {
     }
 
     /// Adds a symbol as [`Graph::add`] would with the object that has it: where there is one of the
-    /// name already, the same rules tell which counts. Returns what edges are to lead to.
+    /// name already, the same rules tell which counts. Returns what edges are to refer to.
     ///
     /// # Errors
     /// It is strong, as the one is that is there.
@@ -177,7 +177,7 @@ impl<'data> Section<'data> {
         section
     }
 
-    /// What stands under an index of a file that is of no section.
+    /// What has an index of a file but is of no section.
     pub(crate) fn nothing() -> Self {
         Self {
             file: 0,
@@ -213,7 +213,7 @@ impl<'data> Section<'data> {
         &mut self.edges
     }
 
-    /// Keeps it when the graph is pruned, with all that it leads to.
+    /// Keeps it when the graph is pruned, with all that it refers to.
     pub fn retain(&mut self) {
         self.retained = true;
     }
@@ -231,7 +231,7 @@ impl Edge {
         }
     }
 
-    /// The same, leading elsewhere.
+    /// The same with another target.
     #[must_use]
     pub const fn to(self, target: SymbolId, addend: i64) -> Self {
         Self {
@@ -279,7 +279,7 @@ impl<'data> Symbol<'data> {
         self
     }
 
-    /// Puts it elsewhere.
+    /// Gives it another definition.
     pub fn set_definition(&mut self, definition: Definition) {
         self.definition = definition;
     }

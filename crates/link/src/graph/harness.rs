@@ -8,7 +8,7 @@
 //! for unwind information and stack maps speak of it. Local symbols that the harness needs get a
 //! second, exported name.
 //!
-//! A use is led elsewhere where there is an edge. The assembler resolves calls within a section to
+//! A use is redirected where there is an edge. The assembler resolves calls within a section to
 //! functions that are local, and leaves none; a compiler copies callees into their callers. The
 //! first can be found by decoding the code, which a linker does not: [`Replaced::code`] and
 //! [`Graph::functions`] tell a decoder where to look, and `patchpoint::image::bypasses` is one. Of
@@ -26,12 +26,12 @@ use std::collections::HashMap;
 
 use crate::error::{Error, Result};
 use crate::graph::descriptors::Descriptors;
-use crate::graph::uses::Ways;
+use crate::graph::uses::Redirects;
 use crate::graph::{Definition, Graph, Scope, SectionId, SectionRole, Strength, Symbol, SymbolId};
 
 /// What a harness has done to the objects that it tests: see [`Graph::add_harness`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "what could not be replaced stands here"]
+#[must_use = "what could not be replaced is listed here"]
 pub struct Interposed {
     /// Definitions for which the harness's count now, in the order of its symbols.
     pub replaced: Vec<Replaced>,
@@ -50,7 +50,7 @@ pub struct Replaced {
     pub file: String,
     /// Whether it was local to that file.
     pub local: bool,
-    /// How many edges lead to the harness's now.
+    /// How many edges refer to the harness's now.
     pub uses: usize,
     /// Where it is, as code that branches there without an edge still finds it: its section, and
     /// the offset in it in bytes. That of a function is where its code is. `None` if it is in no
@@ -60,7 +60,7 @@ pub struct Replaced {
 
 /// A symbol of the tested objects that the harness names.
 #[derive(Clone, Copy)]
-struct Found {
+struct TestedSymbol {
     id: SymbolId,
     local: bool,
 }
@@ -68,7 +68,7 @@ struct Found {
 /// What is to be done, when nothing can fail any more.
 #[derive(Default)]
 struct Plan {
-    replaced: Vec<Found>,
+    replaced: Vec<TestedSymbol>,
     /// The harness's reference, and the local symbol that it is to reach.
     reached: Vec<(SymbolId, SymbolId)>,
     supplied: Vec<String>,
@@ -90,7 +90,7 @@ impl<'data> Graph<'data> {
     ///
     /// # Errors
     /// It names a symbol that two tested objects define as local; it replaces a local variable, to which other uses than by its
-    /// name lead; it is for another architecture. Nothing is changed then.
+    /// name refer; it is for another architecture. Nothing is changed then.
     pub fn add_harness(&mut self, mut harness: Graph<'data>) -> Result<Interposed> {
         self.check_arch(&harness)?;
         self.index();
@@ -147,10 +147,11 @@ impl<'data> Graph<'data> {
             };
             match symbol.strength {
                 Strength::Strong => match (defined, shared) {
-                    (Some(id), _) => plan.replaced.push(Found { id, local: false }),
+                    (Some(id), _) => plan.replaced.push(TestedSymbol { id, local: false }),
                     (None, shared) => {
                         plan.supplied.extend(shared.map(|_| symbol.name.to_string()));
-                        plan.replaced.extend(local()?.map(|id| Found { id, local: true }));
+                        plan.replaced
+                            .extend(local()?.map(|id| TestedSymbol { id, local: true }));
                     }
                 },
                 Strength::Reference | Strength::WeakReference
@@ -216,7 +217,7 @@ impl<'data> Graph<'data> {
     /// Refuses to replace a local variable that shares its section with others: uses of it count
     /// from the section's start, and an instruction does not say how far they go beyond the place
     /// that they name.
-    fn check_variables(&self, replaced: &[Found]) -> Result<()> {
+    fn check_variables(&self, replaced: &[TestedSymbol]) -> Result<()> {
         let variables = replaced
             .iter()
             .filter(|found| found.local && !self.is_code(found.id));
@@ -253,9 +254,9 @@ impl<'data> Graph<'data> {
             || section.is_some_and(|section| section.role == SectionRole::Code)
     }
 
-    /// Makes references of definitions, and leads what uses them there.
-    fn give_way(&mut self, replaced: &[Found]) -> Vec<Replaced> {
-        let mut ways = Ways::default();
+    /// Makes references of definitions, and redirects what uses them.
+    fn give_way(&mut self, replaced: &[TestedSymbol]) -> Vec<Replaced> {
+        let mut ways = Redirects::default();
         let mut reports = Vec::with_capacity(replaced.len());
         if replaced.is_empty() {
             return reports;
@@ -282,7 +283,7 @@ impl<'data> Graph<'data> {
         }
         let mut sections = core::mem::take(&mut self.sections);
         for section in &mut sections {
-            ways.lead(self, section, &mut reports);
+            ways.redirect(self, section, &mut reports);
         }
         self.sections = sections;
         self.tables.complete = false;
@@ -291,7 +292,7 @@ impl<'data> Graph<'data> {
 
     /// Makes two of a symbol: its definition, local, and a reference that others share. The one
     /// that is new is returned: the reference of what was local, else the definition.
-    fn split(&mut self, found: Found) -> SymbolId {
+    fn split(&mut self, found: TestedSymbol) -> SymbolId {
         let new = SymbolId(self.symbols.len() as u32);
         let Some(symbol) = self.symbols.get_mut(found.id.index()) else {
             return new;
@@ -329,7 +330,7 @@ impl<'data> Graph<'data> {
         };
         (symbol.definition, symbol.other) = definition;
         symbol.strength = Strength::Strong;
-        // Where a tested object needs such a symbol from elsewhere, that is not this one.
+        // Where a tested object needs such a symbol from another object, that is not this one.
         let first = *self.names.entry(symbol.name.clone()).or_insert(reference);
         if first == reference {
             symbol.scope = Scope::Exported;

@@ -119,7 +119,7 @@ impl Lists {
                 Endian::Big => u64::from_be_bytes(entry),
             }
         });
-        // 0 and -1 stand at the ends of `.ctors`, and 0 for functions that are nowhere.
+        // 0 and -1 are at the ends of `.ctors`, and 0 for functions that are undefined.
         let mut functions: Vec<u64> = words.filter(|word| !matches!(*word, 0 | u64::MAX)).collect();
         // protection: old-constructors-backwards
         if list.backwards {

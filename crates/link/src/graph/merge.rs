@@ -1,9 +1,9 @@
 //! Several objects become one graph: what one defines others find.
 //!
-//! The first symbol of a name is the one that edges lead to; a definition that outranks the one
+//! The first symbol of a name is the one that edges refer to; a definition that outranks the one
 //! there takes its place, and the loser the place of the newcomer, where nobody finds it. So the
 //! edges that are there already stay as they are, and each file's are changed once, when it is
-//! added. Tables about code (unwind information, stack maps) are led to the losers: they describe
+//! added. Tables about code (unwind information, stack maps) refer to the losers: they describe
 //! the code of their own file. Cost: linear in what is added; where a later strong definition
 //! replaces a weak one, in the tables that are there, too.
 //!
@@ -60,7 +60,7 @@ impl<'data> Graph<'data> {
     }
 
     /// Takes all that is in another graph over, but the groups that are not kept. Returns where the
-    /// edges to each of its symbols lead from now on.
+    /// edges to each of its symbols refer from now on.
     pub(crate) fn take(&mut self, mut other: Graph<'data>, choice: Choice) -> Result<Vec<SymbolId>> {
         let bases = self.bases(other.sections.len(), other.symbols.len())?;
         self.carry_out(choice, &mut other, &bases);
@@ -97,7 +97,7 @@ impl<'data> Graph<'data> {
         Ok(ids)
     }
 
-    /// Leads tables that are there to the definitions of their files for which those of the
+    /// Binds tables that are there to the definitions of their files for which those of the
     /// newcomer count now: these took the newcomer's places. Looks at all tables, if there are such
     /// definitions.
     fn stay_with_losers(&mut self, ids: &[SymbolId], bases: &Bases) {
@@ -209,7 +209,7 @@ impl<'data> Graph<'data> {
         })
     }
 
-    /// Takes the symbols over. Returns where the edges to each of them lead from now on.
+    /// Takes the symbols over. Returns what the edges to each of them refer to from now on.
     pub(crate) fn take_symbols(&mut self, symbols: Vec<Symbol<'data>>, bases: &Bases) -> Vec<SymbolId> {
         let mut ids = Vec::with_capacity(symbols.len());
         self.symbols.reserve(symbols.len());

@@ -18,7 +18,7 @@ use patchpoint_isa::Arch;
 
 use crate::error::Error;
 use crate::format::ObjectFormat;
-use crate::graph::comdat::{Comdats, Group};
+use crate::graph::comdat::{Comdats, SectionGroup};
 use crate::graph::descriptors::Descriptors;
 use crate::graph::init::FunctionList;
 use crate::graph::merge::Names;
@@ -57,12 +57,12 @@ pub struct Graph<'data> {
     pub(crate) symbols: Vec<Symbol<'data>>,
     /// What several files may name; filled when there is a second one.
     pub(crate) names: Names<'data>,
-    pub(crate) groups: Vec<Group<'data>>,
+    pub(crate) groups: Vec<SectionGroup<'data>>,
     /// Filled with the names.
     pub(crate) comdats: Comdats<'data>,
     /// Names, each with that of the symbol that it stands for if nobody defines it (COFF).
     pub(crate) alternates: Vec<(Cow<'data, str>, Cow<'data, str>)>,
-    /// Symbols that have to be there, whether or not an edge leads to them (COFF).
+    /// Symbols that have to be there, whether or not an edge refers to them (COFF).
     pub(crate) included: Vec<SymbolId>,
     /// How many bytes all segments together may have.
     pub(crate) size_limit: u64,
@@ -160,9 +160,9 @@ pub enum Definition {
     },
     /// At a fixed address.
     Absolute(u64),
-    /// Elsewhere: the linker's resolver is asked.
+    /// Outside of the graph: the linker's resolver is asked.
     Undefined {
-        /// Where it is nowhere, its address is 0.
+        /// Where nobody defines it, its address is 0.
         weak: bool,
     },
     /// The global offset table of the image: the symbol `_GLOBAL_OFFSET_TABLE_`, on PowerPC
@@ -170,7 +170,7 @@ pub enum Definition {
     GotBase,
     /// The lowest address of the image: the symbol `__ImageBase` of COFF.
     ImageBase,
-    /// Nowhere that could be linked to, for this reason: no edge may lead there.
+    /// Nothing that could be linked to, for this reason: no edge may refer to it.
     Refused(&'static str),
 }
 
@@ -263,7 +263,7 @@ impl<'data> Graph<'data> {
 
     /// Sets how many bytes the image may have, all segments together, where 256 MiB do not suit. At
     /// most 1 GiB: what is more counts as that. An engine that is told a limit
-    /// (`Builder::image_limit` of `patchpoint`) uses its own.
+    /// (`EngineBuilder::image_limit` of `patchpoint`) uses its own.
     ///
     /// Zeros that are in no file, as those of `.bss`, count, though they take address space alone
     /// until they are written.
@@ -317,7 +317,7 @@ impl<'data> Graph<'data> {
         &self.sections
     }
 
-    /// The symbols, file by file. Of those of one name that files share, edges lead to the first;
+    /// The symbols, file by file. Of those of one name that files share, edges refer to the first;
     /// the others are [`Scope::Local`] and have no edges.
     #[must_use]
     pub fn symbols(&self) -> &[Symbol<'data>] {
@@ -326,7 +326,7 @@ impl<'data> Graph<'data> {
 
     /// The groups of sections that are in the graph. Of those of one name that files share, one is.
     #[must_use]
-    pub fn groups(&self) -> &[Group<'data>] {
+    pub fn groups(&self) -> &[SectionGroup<'data>] {
         &self.groups
     }
 
@@ -427,7 +427,7 @@ impl Edge {
         self.offset
     }
 
-    /// The symbol that it leads to.
+    /// The symbol that it refers to.
     #[must_use]
     pub fn target(&self) -> SymbolId {
         self.target

@@ -2,7 +2,7 @@
 //! of such a table is needed with the code that it describes, not the other way round.
 //!
 //! Approach: a table is a list of parts, each with the section of code that it describes, the edges
-//! that lead out of it, and the part that it cannot be without. Bytes outside of all parts stay. A
+//! that refer out of it, and the part that it cannot be without. Bytes outside of all parts stay. A
 //! table that is not understood has none: it is kept with all that it refers to.
 //!
 //! Sources: Linux Standard Base 5.0, section 10.6 (`.eh_frame`); LLVM, "Stack maps and patch
@@ -16,7 +16,7 @@ use crate::graph::cut::Cuts;
 use crate::graph::{Edge, Graph, Section, SectionId, SectionRole};
 
 /// A part of a table.
-pub(crate) struct Part {
+pub(crate) struct TablePart {
     pub(crate) start: u32,
     pub(crate) end: u32,
     /// The code that it describes; of none, it is live only when another part needs it.
@@ -30,7 +30,7 @@ pub(crate) struct Part {
 /// A section taken apart.
 pub(crate) struct Table {
     pub(crate) section: usize,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<TablePart>,
     /// The indices of the section's edges, ascending by offset.
     order: Vec<u32>,
 }
@@ -58,7 +58,11 @@ impl Table {
     }
 
     /// The edges of a part but the one that names the code.
-    pub(crate) fn edges<'s>(&self, section: &'s Section<'_>, part: &Part) -> impl Iterator<Item = &'s Edge> {
+    pub(crate) fn edges<'s>(
+        &self,
+        section: &'s Section<'_>,
+        part: &TablePart,
+    ) -> impl Iterator<Item = &'s Edge> {
         let range = self.order.get(part.edges.0..part.edges.1);
         let range = range.expect("a part's edges are some of the table's");
         range.iter().map(|index| ordered(section, *index))
@@ -95,7 +99,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// The code that the edge at this offset leads to.
+    /// The code that the edge at this offset refers to.
     fn code_at(&self, offset: u32) -> Option<SectionId> {
         let index = *self.order.get(self.first_edge(offset))?;
         let edge = self.section.edges.get(index as usize)?;
@@ -107,8 +111,8 @@ impl Reader<'_, '_> {
 
     /// The entries of unwind information: of a function (FDE), or what several have in common
     /// (CIE).
-    fn frames(&self) -> Option<Vec<Part>> {
-        let (mut parts, mut at) = (Vec::<Part>::new(), 0);
+    fn frames(&self) -> Option<Vec<TablePart>> {
+        let (mut parts, mut at) = (Vec::<TablePart>::new(), 0);
         while u64::from(at) < self.section.bytes.len() as u64 {
             let len = self.word(at)?;
             if len == 0 {
@@ -119,7 +123,7 @@ impl Reader<'_, '_> {
             if len == EXTENDED || len < WORD || end as usize > self.section.bytes.len() {
                 return None;
             }
-            let mut part = Part {
+            let mut part = TablePart {
                 start: at,
                 end,
                 code: None,
@@ -129,7 +133,7 @@ impl Reader<'_, '_> {
             if !self.is_common(id_at)? {
                 let common = self.common_of(id_at)?;
                 part.needs = Some(parts.binary_search_by_key(&common, |part| part.start).ok()?);
-                // An entry that ends before has none; what stands there is of the next.
+                // An entry that ends before has none; what is there is of the next.
                 let function_at = id_at.checked_add(WORD).filter(|at| *at < end)?;
                 part.code = Some(self.code_at(function_at)?);
                 // What follows the field that names the code.
@@ -141,7 +145,7 @@ impl Reader<'_, '_> {
         Some(parts)
     }
 
-    /// Whether the entry whose identifier is here is a CIE: 0 stands there, and no relocation.
+    /// Whether the entry whose identifier is here is a CIE: 0 is there, and no relocation.
     fn is_common(&self, id_at: u32) -> Option<bool> {
         Some(self.word(id_at)? == 0 && self.edge_at(id_at).is_none())
     }
@@ -164,7 +168,7 @@ impl Reader<'_, '_> {
     }
 
     /// The functions of stack maps: each has an entry in the header and a run of records.
-    fn functions(&self) -> Option<Vec<Part>> {
+    fn functions(&self) -> Option<Vec<TablePart>> {
         let maps = StackMaps::parse(&self.section.bytes, self.graph.endian()).ok()?;
         let mut parts = Vec::new();
         let starts = maps
@@ -183,14 +187,14 @@ impl Reader<'_, '_> {
             for function in &functions {
                 let entry = offset_of(function.byte_offset().get())?;
                 let code = self.code_at(entry)?;
-                parts.push(Part::described(entry, entry.checked_add(FUNCTION)?, code));
+                parts.push(TablePart::described(entry, entry.checked_add(FUNCTION)?, code));
                 let count = usize::try_from(function.record_count()?).ok()?;
                 let next = match count.checked_sub(1) {
                     None => start,
                     Some(skipped) => records.nth(skipped).map_or(Some(end), offset_of)?,
                 };
                 if next > start {
-                    runs.push(Part::described(start, next, code));
+                    runs.push(TablePart::described(start, next, code));
                 }
                 start = next;
             }
@@ -207,7 +211,7 @@ fn offset_of(at: u64) -> Option<u32> {
     u32::try_from(at).ok()
 }
 
-impl Part {
+impl TablePart {
     fn described(start: u32, end: u32, code: SectionId) -> Self {
         Self {
             start,
@@ -242,7 +246,7 @@ fn write_word(bytes: &mut [u8], endian: Endian, at: u32, word: u32) {
 
 /// Changes the distances from FDEs to their CIEs for what is cut between them; those that
 /// relocations hold change with their symbols.
-pub(crate) fn mend_frames(section: &mut Section<'_>, endian: Endian, parts: &[Part], cuts: &Cuts) {
+pub(crate) fn mend_frames(section: &mut Section<'_>, endian: Endian, parts: &[TablePart], cuts: &Cuts) {
     for part in parts {
         let Some(common) = part.needs.and_then(|common| parts.get(common)) else {
             continue;
@@ -256,7 +260,7 @@ pub(crate) fn mend_frames(section: &mut Section<'_>, endian: Endian, parts: &[Pa
     }
 }
 
-/// Where the numbers of functions and of records stand in a stack map.
+/// Where the numbers of functions and of records are in a stack map.
 const FUNCTIONS_AT: u32 = 4;
 const RECORDS_AT: u32 = 12;
 
@@ -265,7 +269,7 @@ const RECORDS_AT: u32 = 12;
 pub(crate) fn mend_maps(
     graph: &Graph<'_>,
     section: &Section<'_>,
-    parts: &[Part],
+    parts: &[TablePart],
     live: impl Fn(SectionId) -> bool,
 ) -> Option<Vec<u8>> {
     let endian = graph.endian();

@@ -1,4 +1,4 @@
-//! Taking out what nobody needs: everything that no root leads to.
+//! Taking out what nobody needs: everything that no root refers to.
 //!
 //! Problem: a section is needed if one that is needed refers to it, but tables refer to all
 //! functions there are. Approach: tables are taken apart ([`crate::graph::parts`]); a part is
@@ -18,14 +18,14 @@ use alloc::vec::Vec;
 use std::collections::{HashMap, HashSet};
 
 use crate::error::{Error, Result};
-use crate::graph::bounds::Row;
-use crate::graph::comdat::Group;
+use crate::graph::bounds::SectionRow;
+use crate::graph::comdat::SectionGroup;
 use crate::graph::cut::Cuts;
 use crate::graph::parts::{Table, mend_frames, mend_maps};
 use crate::graph::{Definition, Edge, Graph, Scope, SectionId, SectionRole, SymbolId};
 
 impl Graph<'_> {
-    /// Takes out all sections that none of the roots leads to: the symbols of these names, and the
+    /// Takes out all sections that none of the roots refers to: the symbols of these names, and the
     /// sections that the objects say are to be kept. Without a call of this, everything is kept.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Graph<'_> {
     pub fn prune<'n>(&mut self, roots: impl IntoIterator<Item = &'n str>) -> Result<()> {
         self.use_alternates();
         let mut missing: HashSet<&str> = roots.into_iter().collect();
-        let mut marks = Marks::new(self);
+        let mut marks = LiveMarker::new(self);
         for (symbol, named) in self.symbols.iter().zip(&mut marks.named) {
             let defined = matches!(
                 symbol.definition,
@@ -60,7 +60,7 @@ impl Graph<'_> {
             }
         }
         marks.run();
-        let Marks {
+        let LiveMarker {
             live, named, tables, ..
         } = marks;
         self.sweep(&live, &named);
@@ -125,7 +125,7 @@ impl Graph<'_> {
 }
 
 /// What is known to be live, and what is still to be looked at.
-struct Marks<'a, 'data> {
+struct LiveMarker<'a, 'data> {
     graph: &'a Graph<'data>,
     /// By section.
     live: Vec<bool>,
@@ -142,10 +142,10 @@ struct Marks<'a, 'data> {
     is_table: Vec<bool>,
     waiting: Vec<SectionId>,
     /// By symbols that linkers define: the sections that they are the bounds of.
-    bounded: HashMap<SymbolId, Row>,
+    bounded: HashMap<SymbolId, SectionRow>,
 }
 
-impl<'a, 'data> Marks<'a, 'data> {
+impl<'a, 'data> LiveMarker<'a, 'data> {
     fn new(graph: &'a Graph<'data>) -> Self {
         let mut marks = Self {
             graph,
@@ -213,7 +213,7 @@ impl<'a, 'data> Marks<'a, 'data> {
                 let group = self.graph.groups.get(*group);
                 group.expect("groups are listed by their indexes")
             });
-            for id in group.into_iter().flat_map(Group::sections) {
+            for id in group.into_iter().flat_map(SectionGroup::sections) {
                 self.group.remove(id);
                 // protection: groups-are-kept-whole
                 self.waiting.push(*id);

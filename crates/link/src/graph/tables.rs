@@ -2,10 +2,10 @@
 //!
 //! Problem: code loads addresses from a table that is in no object, and calls what its branches may
 //! not reach. Approach: [`Graph::build_tables`] adds a section `.stubs`, with a stub for every
-//! symbol outside the graph that a branch leads to, and a section `.got`, with an entry for every
+//! symbol outside the graph that a branch goes to, and a section `.got`, with an entry for every
 //! symbol that an edge wants one for, those of the stubs included. Both are sections like others:
 //! an entry is 8 bytes with an absolute edge to its symbol, a stub is instructions with the edges
-//! that an assembler would give them. A pass behind may lead those edges elsewhere, or change the
+//! that an assembler would give them. A later pass may retarget those edges, or change the
 //! bytes.
 //!
 //! Edges into the tables go on naming the symbol, as the relocations of the ABIs do; the graph
@@ -100,7 +100,7 @@ impl Tables {
 
 impl<'data> Graph<'data> {
     /// Gives every symbol that an edge wants an entry in the global offset table for one, and every
-    /// symbol outside the graph that a branch leads to a stub, but those that have one.
+    /// symbol outside the graph that a branch goes to a stub, but those that have one.
     /// [`Passes`](crate::Passes) run it between pruning and the passes behind that;
     /// [`Graph::layout`] runs it for what was added later.
     ///
@@ -135,7 +135,7 @@ impl<'data> Graph<'data> {
     }
 
     /// Lets 8 bytes of a section be the symbol's entry in the global offset table: edges that need
-    /// one lead there. An edge of that section is to write the address there. On PowerPC, where
+    /// one refer to it. An edge of that section is to write the address there. On PowerPC, where
     /// code reaches the table in 16 bits from the TOC pointer, it has to be near the others.
     ///
     /// That the place is in the section is checked when the graph is laid out.
@@ -144,7 +144,7 @@ impl<'data> Graph<'data> {
         self.tables.entries.set(symbol, (section, offset));
     }
 
-    /// Lets the code at a place of a section be the symbol's stub: branches to the symbol lead
+    /// Lets the code at a place of a section be the symbol's stub: branches to the symbol go
     /// there where they do not reach it.
     ///
     /// That the place is in the section is checked when the graph is laid out.
@@ -161,7 +161,7 @@ impl<'data> Graph<'data> {
         Ok(())
     }
 
-    /// The sections that an edge leads to by way of the tables.
+    /// The sections that an edge refers to by way of the tables.
     pub(crate) fn tables_of(&self, edge: &Edge) -> [Option<SectionId>; 2] {
         let formula = edge.relocation.formula();
         let section = |slot: Option<Spot>| slot.map(|(section, _)| section);
@@ -173,7 +173,7 @@ impl<'data> Graph<'data> {
 
     /// Gives a slot to the target of every edge that wants one, behind those of the section that
     /// was built before. Returns whose they are, in their order.
-    fn give(&self, slots: &mut Slots, size: u32, wants: impl Fn(&Self, &Edge) -> bool) -> Result<Given> {
+    fn give(&self, slots: &mut Slots, size: u32, wants: impl Fn(&Self, &Edge) -> bool) -> Result<SlotRun> {
         let too_large = |size: u64| self.too_large(size);
         let count = self.sections.len();
         let next = u32::try_from(count).map_err(|_| too_large(count as u64))?;
@@ -203,7 +203,7 @@ impl<'data> Graph<'data> {
         if !owners.is_empty() {
             slots.section = Some(section);
         }
-        Ok(Given {
+        Ok(SlotRun {
             section,
             start,
             owners,
@@ -211,7 +211,7 @@ impl<'data> Graph<'data> {
     }
 
     /// The section to add slots to: a new one where there is none yet.
-    fn grow(&mut self, given: &Given, new: Section<'data>, unit: &[u8]) -> Option<&mut Section<'data>> {
+    fn grow(&mut self, given: &SlotRun, new: Section<'data>, unit: &[u8]) -> Option<&mut Section<'data>> {
         if given.section.index() == self.sections.len() {
             self.sections.push(new);
         }
@@ -226,7 +226,7 @@ impl<'data> Graph<'data> {
         Some(section)
     }
 
-    fn add_entries(&mut self, given: &Given) -> Result<()> {
+    fn add_entries(&mut self, given: &SlotRun) -> Result<()> {
         if given.owners.is_empty() {
             return Ok(());
         }
@@ -243,7 +243,7 @@ impl<'data> Graph<'data> {
         Ok(())
     }
 
-    fn add_stubs(&mut self, given: &Given) -> Result<()> {
+    fn add_stubs(&mut self, given: &SlotRun) -> Result<()> {
         if given.owners.is_empty() {
             return Ok(());
         }
@@ -360,7 +360,7 @@ impl<'data> Graph<'data> {
 }
 
 /// Slots that are to be made: in which section, from which offset on, for whom.
-struct Given {
+struct SlotRun {
     section: SectionId,
     start: u32,
     owners: Vec<SymbolId>,

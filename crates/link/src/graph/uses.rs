@@ -1,7 +1,7 @@
-//! Leading uses of definitions elsewhere, by the edges that there are.
+//! Redirecting uses of definitions, by the edges that there are.
 //!
 //! Edges name a symbol, or a place by way of another: for local symbols assemblers mostly name the
-//! section, and add the offset. Such an edge is a use of a function if it leads to its very start,
+//! section, and add the offset. Such an edge is a use of a function if it refers to its very start,
 //! and of a variable if that is all there is in its section. Where an instruction counts from its
 //! own end, what it adds for that is known of calls, jumps and loads of addresses alone, which is
 //! why other places in a section are left alone.
@@ -17,19 +17,19 @@ use crate::graph::harness::Replaced;
 use crate::graph::{Definition, Edge, Graph, Scope, Section, SectionId, SectionRole, SymbolId};
 use crate::relocation::Formula;
 
-/// Where uses of what is replaced lead from now on.
+/// The new targets of the uses of what is replaced.
 #[derive(Default)]
-pub(crate) struct Ways {
+pub(crate) struct Redirects {
     /// By the symbol that does not count any more, and by the one that does.
-    by_symbol: HashMap<SymbolId, Way>,
+    by_symbol: HashMap<SymbolId, Redirect>,
     /// By the start of each function.
-    by_start: HashMap<Spot, Way>,
+    by_start: HashMap<Spot, Redirect>,
     /// By the section of each variable that has it for itself.
-    by_section: HashMap<SectionId, Way>,
+    by_section: HashMap<SectionId, Redirect>,
 }
 
 #[derive(Clone, Copy)]
-struct Way {
+struct Redirect {
     /// The definition.
     from: SymbolId,
     /// The reference.
@@ -38,7 +38,7 @@ struct Way {
     report: usize,
 }
 
-impl Ways {
+impl Redirects {
     pub(crate) fn add(
         &mut self,
         graph: &Graph<'_>,
@@ -47,7 +47,7 @@ impl Ways {
         is_code: bool,
         report: usize,
     ) {
-        let way = Way { from, to, report };
+        let way = Redirect { from, to, report };
         self.by_symbol.insert(from, way);
         self.by_symbol.insert(to, way);
         if let Some(spot) = graph.spot(from.index(), 0) {
@@ -59,9 +59,9 @@ impl Ways {
         }
     }
 
-    /// Leads the edges of a section to what counts now; those of tables about code to the code that
-    /// they are about.
-    pub(crate) fn lead(&self, graph: &Graph<'_>, section: &mut Section<'_>, reports: &mut [Replaced]) {
+    /// Redirects the edges of a section to what counts now; those of tables about code to the code
+    /// that they are about.
+    pub(crate) fn redirect(&self, graph: &Graph<'_>, section: &mut Section<'_>, reports: &mut [Replaced]) {
         let is_table = section.describes_code();
         let is_code = section.role == SectionRole::Code;
         for edge in &mut section.edges {
@@ -90,9 +90,9 @@ impl Ways {
         }
     }
 
-    /// What an edge by way of another local symbol, mostly its section's, leads to: with the addend
-    /// from there on.
-    fn aimed(&self, graph: &Graph<'_>, edge: &Edge, from_code: bool) -> Option<(&Way, i64)> {
+    /// What an edge by way of another local symbol, mostly its section's, refers to: with the
+    /// addend from there on.
+    fn aimed(&self, graph: &Graph<'_>, edge: &Edge, from_code: bool) -> Option<(&Redirect, i64)> {
         let symbol = graph.symbols.get(edge.target.index())?;
         let (Scope::Local, Definition::Section(id, offset)) = (symbol.scope, symbol.definition) else {
             return None;
@@ -107,12 +107,12 @@ impl Ways {
     }
 }
 
-/// What the addend of an edge is when it leads to the very start of its symbol; `None` where that
+/// The addend of an edge to the very start of its symbol; `None` where that
 /// cannot be told.
 fn own_addend(arch: Arch, edge: &Edge, from_code: bool) -> Option<i64> {
     match edge.relocation.formula() {
         Formula::Absolute | Formula::FromGot => Some(0),
-        // From data, distances may count from elsewhere than their places.
+        // From data, distances may count from other places than their own.
         Formula::Relative | Formula::Branch | Formula::BranchNoToc | Formula::Page if from_code => {
             // protection: uses-by-way-of-sections
             Some(calls::addend(arch))

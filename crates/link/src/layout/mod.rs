@@ -4,7 +4,7 @@
 //! (`.bss`) behind the others, so that nobody has to make those zeros: the memory has them.
 //! Sections that passes have added come last: among them the stubs and the global offset table
 //! ([`crate::graph::tables`]). On PowerPC the objects' own parts of the table, the `.toc` sections,
-//! stand before it. Cost: linear in sections and edges.
+//! are before it. Cost: linear in sections and edges.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 
 use crate::error::{Error, Result};
-use crate::graph::bounds::Row;
+use crate::graph::bounds::SectionRow;
 use crate::graph::descriptors::Descriptors;
 use crate::graph::pairs::Pairs;
 use crate::graph::tables::ENTRY;
@@ -38,7 +38,7 @@ pub struct SegmentRequest {
 
 /// Where the image may be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reach {
+pub enum ImageReach {
     /// Anywhere, the segments within 2 GiB of each other.
     Anywhere,
     /// Below 2 GiB: the object was compiled for `-relocation-model=static` with the small or medium
@@ -69,7 +69,7 @@ impl SegmentAddrs {
 
 /// The place of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SectionPlace {
     pub(crate) segment: SegmentKind,
     pub(crate) offset: u32,
 }
@@ -82,13 +82,13 @@ pub struct Layout<'data> {
     /// By segment: how many bytes there are before zeros that are in no file.
     pub(crate) filled: [u32; 3],
     /// By section.
-    pub(crate) places: Vec<Option<Place>>,
+    pub(crate) places: Vec<Option<SectionPlace>>,
     /// By section: the offset in the kept stack maps.
     pub(crate) stack_maps: Vec<(usize, u32)>,
     pub(crate) stack_maps_size: u32,
     /// The global offset table's start in the read-only segment.
     pub(crate) got_start: u32,
-    reach: Reach,
+    reach: ImageReach,
     /// Whether sections were given other places than the layout's.
     pub(crate) moved: bool,
 }
@@ -115,7 +115,7 @@ impl Growing {
         }
     }
 
-    fn push(&mut self, size: u64, align: u32) -> Result<Place> {
+    fn push(&mut self, size: u64, align: u32) -> Result<SectionPlace> {
         let start = self.size.next_multiple_of(u64::from(align));
         let end = start.saturating_add(size);
         let (Ok(offset), true) = (u32::try_from(start), end <= self.limit) else {
@@ -123,7 +123,7 @@ impl Growing {
         };
         self.size = end;
         self.align = self.align.max(align);
-        Ok(Place {
+        Ok(SectionPlace {
             segment: self.kind,
             offset,
         })
@@ -163,7 +163,7 @@ struct Rows<'r> {
 }
 
 impl<'r> Rows<'r> {
-    fn of(graph: &Graph<'_>, rows: &'r [Row]) -> Self {
+    fn of(graph: &Graph<'_>, rows: &'r [SectionRow]) -> Self {
         let mut by_section = HashMap::new();
         for sections in rows {
             let zeros = |id: &SectionId| graph.section(*id).is_some_and(Section::is_zero_filled);
@@ -185,7 +185,7 @@ struct Places {
     /// What is read and not put into memory.
     maps: Growing,
     /// By section.
-    all: Vec<Option<Place>>,
+    all: Vec<Option<SectionPlace>>,
     /// By section: the offset in the maps.
     stack_maps: Vec<(usize, u32)>,
     got_start: u32,
@@ -194,7 +194,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(graph: &Graph<'_>, rows: &[Row]) -> Result<Self> {
+    fn of(graph: &Graph<'_>, rows: &[SectionRow]) -> Result<Self> {
         let mut places = Self {
             segments: SegmentKind::ALL.map(|kind| Growing::new(kind, graph.size_limit)),
             maps: Growing::new(SegmentKind::ReadOnly, graph.size_limit),
@@ -261,14 +261,14 @@ impl Places {
         Ok(())
     }
 
-    fn put(&mut self, index: usize, place: Option<Place>) {
+    fn put(&mut self, index: usize, place: Option<SectionPlace>) {
         if let Some(own) = self.all.get_mut(index) {
             *own = place;
         }
     }
 
     /// A place for the next section, if it is put into memory.
-    fn place(&mut self, index: usize, section: &Section<'_>, align: u32) -> Result<Option<Place>> {
+    fn place(&mut self, index: usize, section: &Section<'_>, align: u32) -> Result<Option<SectionPlace>> {
         let [code, read_only, data] = &mut self.segments;
         let (segment, terminator) = match section.role {
             SectionRole::Code => (code, 0),
@@ -364,12 +364,12 @@ impl<'data> Graph<'data> {
     }
 
     /// Whether addresses must fit into 32 bits.
-    fn reach(&self) -> Reach {
+    fn reach(&self) -> ImageReach {
         let mut edges = self.sections.iter().flat_map(|section| &section.edges);
         if edges.any(|edge| edge.relocation.needs_low() && self.is_inside(edge)) {
-            Reach::Low2GiB
+            ImageReach::Low2GiB
         } else {
-            Reach::Anywhere
+            ImageReach::Anywhere
         }
     }
 }
@@ -395,7 +395,7 @@ impl<'data> Layout<'data> {
 
     /// Where they may be.
     #[must_use]
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> ImageReach {
         self.reach
     }
 

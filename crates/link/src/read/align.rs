@@ -61,7 +61,7 @@ fn cuts(section: &mut Section<'_>) -> Result<Cuts> {
             return Err(malformed("do not suffice"));
         };
         if needed % 2 != 0 {
-            return Err(malformed("stand at an odd offset"));
+            return Err(malformed("are at an odd offset"));
         }
         if spare > 0 {
             write_nops(section, at, needed);

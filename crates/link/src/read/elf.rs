@@ -18,7 +18,7 @@ use crate::format::ObjectFormat;
 use crate::graph::checks::{
     self, Room, Texts, alignment, common, contradiction, in_section, malformed, place, refuse,
 };
-use crate::graph::comdat::{self, Group, Members, Selection};
+use crate::graph::comdat::{self, Members, SectionGroup, Selection};
 use crate::graph::descriptors::is_descriptors;
 use crate::graph::init::{self, FunctionList};
 use crate::graph::{
@@ -293,7 +293,7 @@ impl<'data> Reader<'data> {
                     sections.push(id);
                 }
             }
-            graph.groups.push(Group {
+            graph.groups.push(SectionGroup {
                 name: symbol.name.clone(),
                 file: 0,
                 selection: (flags & elf::GRP_COMDAT != 0).then_some(Selection::Any),

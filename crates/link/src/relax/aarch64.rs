@@ -10,7 +10,7 @@
 //! and add nothing, and one register is written, read and written again, so that nobody else can
 //! use what `adrp` leaves in it.
 
-use super::{Changes, Code, Edge, Targets};
+use super::{Changes, CodeSection, Edge, Targets};
 use crate::relocation::Fit;
 
 const GOT_PAGE: u32 = object::elf::R_AARCH64_ADR_GOT_PAGE;
@@ -24,7 +24,7 @@ const NOP: u32 = 0xd503_201f;
 const REGISTER: u32 = 0x1f;
 const PAGE_MASK: u64 = 0xfff;
 
-pub(super) fn rewrite(code: &Code<'_, '_>, target: Targets<'_>, changes: &mut Changes) {
+pub(super) fn rewrite(code: &CodeSection<'_, '_>, target: Targets<'_>, changes: &mut Changes) {
     let edges = &code.section.edges;
     for (index, (page, low)) in edges.iter().zip(edges.iter().skip(1)).enumerate() {
         if !is_pair(page, low) {
@@ -58,7 +58,7 @@ fn is_pair(page: &Edge, low: &Edge) -> bool {
 }
 
 /// The one register of `adrp x, page; ldr x, [x, low]`.
-fn register(code: &Code<'_, '_>, at: u32) -> Option<u32> {
+fn register(code: &CodeSection<'_, '_>, at: u32) -> Option<u32> {
     let (page, load) = (code.word(at)?, code.word(at.checked_add(4)?)?);
     let register = page & REGISTER;
     // protection: relaxation-of-one-register

@@ -3,7 +3,7 @@
 //!
 //! Lengths stay, so nothing moves. A load is rewritten only where its entry is what the built-in
 //! pass makes or looks like that: eight bytes that nobody writes, with one edge that gives them the
-//! symbol's address. Whoever has led an entry elsewhere, or has put it where it can be written,
+//! symbol's address. Whoever has redirected an entry, or has put it where it can be written,
 //! wants it to be read.
 //!
 //! | | what | where that is allowed |
@@ -56,7 +56,7 @@ pub fn relax(resolved: &mut Resolved<'_>) -> Result<()> {
             continue;
         };
         let target = |symbol| plain.target(resolved, symbol);
-        let code = Code {
+        let code = CodeSection {
             id,
             section,
             start: start.get(),
@@ -81,7 +81,7 @@ fn loads<'g, 'd>(graph: &'g Graph<'d>, id: SectionId) -> Option<&'g Section<'d>>
 }
 
 /// A section of code, and where it is.
-struct Code<'g, 'd> {
+struct CodeSection<'g, 'd> {
     id: SectionId,
     section: &'g Section<'d>,
     start: u64,
@@ -90,7 +90,7 @@ struct Code<'g, 'd> {
     shared: &'g HashSet<Spot>,
 }
 
-impl Code<'_, '_> {
+impl CodeSection<'_, '_> {
     /// The address of an offset.
     fn place(&self, offset: u32) -> u64 {
         self.start.wrapping_add(u64::from(offset))

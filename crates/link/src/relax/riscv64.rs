@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use patchpoint_isa::Arch;
 
-use super::{Changes, Code, Edge, Graph, Targets};
+use super::{Changes, CodeSection, Edge, Graph, Targets};
 use crate::graph::descriptors::Spot;
 use crate::relocation::Fit;
 
@@ -29,7 +29,7 @@ const OPERATION: u32 = 0x707f;
 /// Half of what the lower 12 bits, which are sign-extended, can hold.
 const CARRY: u64 = 0x800;
 
-pub(super) fn rewrite(code: &Code<'_, '_>, target: Targets<'_>, changes: &mut Changes) {
+pub(super) fn rewrite(code: &CodeSection<'_, '_>, target: Targets<'_>, changes: &mut Changes) {
     let edges = &code.section.edges;
     let of = |number| {
         edges
@@ -73,7 +73,7 @@ pub(super) fn rewrite(code: &Code<'_, '_>, target: Targets<'_>, changes: &mut Ch
 
 /// What takes the lower bits of the distance at each offset of the section, with the edges'
 /// indices.
-fn lows<'c>(code: &'c Code<'_, '_>) -> HashMap<u32, Vec<(usize, &'c Edge)>> {
+fn lows<'c>(code: &'c CodeSection<'_, '_>) -> HashMap<u32, Vec<(usize, &'c Edge)>> {
     let mut found: HashMap<u32, Vec<_>> = HashMap::new();
     for (index, edge) in code.section.edges.iter().enumerate() {
         if let Some((section, offset)) = upper_of(code.graph, edge) {
@@ -105,12 +105,12 @@ fn upper_of(graph: &Graph<'_>, edge: &Edge) -> Option<Spot> {
     low.then(|| graph.spot(edge.target.index(), 0)).flatten()
 }
 
-fn is_auipc(code: &Code<'_, '_>, upper: &Edge) -> bool {
+fn is_auipc(code: &CodeSection<'_, '_>, upper: &Edge) -> bool {
     code.word(upper.offset).is_some_and(|word| word & 0x7f == AUIPC)
 }
 
 /// Whether it loads 64 bits by the register that `auipc` has written.
-fn is_load(code: &Code<'_, '_>, upper: &Edge, low: &Edge) -> bool {
+fn is_load(code: &CodeSection<'_, '_>, upper: &Edge, low: &Edge) -> bool {
     let (Some(auipc), Some(load)) = (code.word(upper.offset), code.word(low.offset)) else {
         return false;
     };

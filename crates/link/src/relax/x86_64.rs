@@ -13,7 +13,7 @@
 //! `binop` is one of `adc add and cmp or sbb sub xor`. An operand of 64 bits takes an address that
 //! is one of 31 bits, as it is extended with its sign.
 
-use super::{Changes, Code, Edge, Targets};
+use super::{Changes, CodeSection, Edge, Targets};
 use crate::relocation::Fit;
 
 const GOTPCRELX: u32 = object::elf::R_X86_64_GOTPCRELX;
@@ -32,7 +32,7 @@ const REX_W: u8 = 8;
 const REX_R: u8 = 4;
 const REX_B: u8 = 1;
 
-pub(super) fn rewrite(code: &Code<'_, '_>, target: Targets<'_>, changes: &mut Changes) {
+pub(super) fn rewrite(code: &CodeSection<'_, '_>, target: Targets<'_>, changes: &mut Changes) {
     for (index, edge) in code.section.edges.iter().enumerate() {
         let candidate =
             matches!(edge.relocation.number(), GOTPCRELX | REX_GOTPCRELX) && edge.addend == TO_NEXT;
@@ -47,7 +47,7 @@ pub(super) fn rewrite(code: &Code<'_, '_>, target: Targets<'_>, changes: &mut Ch
 
 /// Rewrites what can have the distance in its field, if it fits. `None` if nothing was.
 fn to_distance(
-    code: &Code<'_, '_>,
+    code: &CodeSection<'_, '_>,
     edge: &Edge,
     index: usize,
     target: u64,
@@ -81,7 +81,7 @@ fn to_distance(
 
 /// Rewrites what can have the address in its field, if it fits. `None` if nothing was.
 fn to_immediate(
-    code: &Code<'_, '_>,
+    code: &CodeSection<'_, '_>,
     edge: &Edge,
     index: usize,
     target: u64,

@@ -6,7 +6,7 @@
 
 use object::pe::*;
 
-use super::{Field, Fit, Formula, Relocation, Row, numbered, refused_numbers};
+use super::{Field, Fit, Formula, Relocation, RelocationRow, numbered, refused_numbers};
 
 numbered! { X86_64:
     IMAGE_REL_AMD64_ABSOLUTE: Nothing, Field::NONE, Fit::ANY;
@@ -43,13 +43,13 @@ refused_numbers! { REFUSED:
 
 const UNKNOWN: &str = "COFF gives this number no meaning for x86-64";
 
-pub(super) const fn table() -> &'static [Row] {
+pub(super) const fn table() -> &'static [RelocationRow] {
     X86_64
 }
 
 /// The row of a number that computes this.
 pub(crate) fn of(number: u16, formula: Formula) -> Option<Relocation> {
-    let found = |row: &&Row| row.number == u32::from(number) && row.formula == formula;
+    let found = |row: &&RelocationRow| row.number == u32::from(number) && row.formula == formula;
     X86_64.iter().find(found).map(Relocation)
 }
 

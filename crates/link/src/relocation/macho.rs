@@ -12,7 +12,7 @@ use object::macho::*;
 use patchpoint_isa::Arch;
 
 use super::aarch64::{ADRP, IMM26, LOW12, LOW12_BY_2, LOW12_BY_4, LOW12_BY_8, LOW12_BY_16};
-use super::{Field, Fit, Formula, Refused, Relocation, Row, TLS, numbered, refused_numbers};
+use super::{Field, Fit, Formula, Refused, Relocation, RelocationRow, TLS, numbered, refused_numbers};
 
 numbered! { X86_64:
     X86_64_RELOC_UNSIGNED: Absolute, Field::DOUBLE, Fit::ANY;
@@ -67,7 +67,7 @@ refused_numbers! { ARM64_REFUSED:
 
 const UNKNOWN: &str = "Mach-O gives this number, length and way of counting no meaning for the architecture";
 
-pub(super) const fn table(arch: Arch) -> &'static [Row] {
+pub(super) const fn table(arch: Arch) -> &'static [RelocationRow] {
     match arch {
         Arch::X86_64 => X86_64,
         Arch::AArch64 => ARM64,
@@ -77,14 +77,16 @@ pub(super) const fn table(arch: Arch) -> &'static [Row] {
 
 /// The row of a number that computes this and writes so many bytes.
 pub(crate) fn of(arch: Arch, number: u8, formula: Formula, width: u8) -> Option<Relocation> {
-    let found =
-        |row: &&Row| row.number == u32::from(number) && row.formula == formula && row.field.width == width;
+    let found = |row: &&RelocationRow| {
+        row.number == u32::from(number) && row.formula == formula && row.field.width == width
+    };
     table(arch).iter().find(found).map(Relocation)
 }
 
 /// [`ARM64_RELOC_PAGEOFF12`] in an instruction that counts in units of two to this power.
 pub(crate) fn page_offset(exponent: u8) -> Option<Relocation> {
-    let scaled = |row: &&Row| row.number == u32::from(ARM64_RELOC_PAGEOFF12) && row.fit.zeros == exponent;
+    let scaled =
+        |row: &&RelocationRow| row.number == u32::from(ARM64_RELOC_PAGEOFF12) && row.fit.zeros == exponent;
     ARM64.iter().find(scaled).map(Relocation)
 }
 

@@ -7,7 +7,7 @@
 //!
 //! The letters are those of the ABIs: S the symbol, A the addend, P the place, G the symbol's entry
 //! in the global offset table, GOT that table (on PowerPC the TOC pointer), L the symbol or a stub
-//! that goes there, Z the symbol's size, V what stands in the field.
+//! that goes there, Z the symbol's size, V what the field holds.
 
 use alloc::format;
 use alloc::string::String;
@@ -108,7 +108,7 @@ impl Formula {
     }
 }
 
-/// How the bits that are kept give back the value.
+/// How the value is read from the bits that are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Extension {
     /// Modulo 2^64: everything fits.
@@ -204,7 +204,7 @@ impl Fit {
 /// A run of bits: those of the value from `from` on go to the field from bit `at` on, 0 being the
 /// least significant.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Part {
+struct FieldPart {
     from: u8,
     bits: u8,
     at: u8,
@@ -212,8 +212,8 @@ struct Part {
     carry: u16,
 }
 
-const fn part(from: u8, bits: u8, at: u8) -> Part {
-    Part {
+const fn part(from: u8, bits: u8, at: u8) -> FieldPart {
+    FieldPart {
         from,
         bits,
         at,
@@ -221,8 +221,8 @@ const fn part(from: u8, bits: u8, at: u8) -> Part {
     }
 }
 
-const fn carried(from: u8, bits: u8, at: u8, carry: u16) -> Part {
-    Part {
+const fn carried(from: u8, bits: u8, at: u8, carry: u16) -> FieldPart {
+    FieldPart {
         from,
         bits,
         at,
@@ -238,7 +238,7 @@ pub(crate) struct Field {
     /// Two instruction words: bit 0 is the first one's in either byte order, bit 32 the second
     /// one's.
     pair: bool,
-    parts: &'static [Part],
+    parts: &'static [FieldPart],
 }
 
 impl Field {
@@ -248,7 +248,7 @@ impl Field {
     const WORD: Self = Self::new(4, &[part(0, 32, 0)]);
     const DOUBLE: Self = Self::new(8, &[part(0, 64, 0)]);
 
-    const fn new(width: u8, parts: &'static [Part]) -> Self {
+    const fn new(width: u8, parts: &'static [FieldPart]) -> Self {
         Self {
             width,
             pair: false,
@@ -256,7 +256,7 @@ impl Field {
         }
     }
 
-    const fn pair(parts: &'static [Part]) -> Self {
+    const fn pair(parts: &'static [FieldPart]) -> Self {
         Self {
             width: 8,
             pair: true,
@@ -305,7 +305,7 @@ impl Field {
 
 /// A row of an architecture's table.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Row {
+pub(crate) struct RelocationRow {
     number: u32,
     name: &'static str,
     formula: Formula,
@@ -326,8 +326,8 @@ const DYNAMIC: &str = "it belongs into linked files, not into objects";
 /// Rows are written `NAME: Formula, field, fit;`, ascending by number.
 macro_rules! table {
     ($($name:ident: $formula:ident, $field:expr, $fit:expr;)*) => {
-        pub(super) const TABLE: &[super::Row] = &[
-            $(super::Row {
+        pub(super) const TABLE: &[super::RelocationRow] = &[
+            $(super::RelocationRow {
                 number: $name,
                 name: stringify!($name),
                 formula: super::Formula::$formula,
@@ -356,8 +356,8 @@ use refused;
 /// The same for formats whose numbers are of other types. A number may have several rows.
 macro_rules! numbered {
     ($table:ident: $($name:ident: $formula:ident, $field:expr, $fit:expr;)*) => {
-        const $table: &[super::Row] = &[
-            $(super::Row {
+        const $table: &[super::RelocationRow] = &[
+            $(super::RelocationRow {
                 number: $name as u32,
                 name: stringify!($name),
                 formula: super::Formula::$formula,
@@ -385,7 +385,7 @@ use refused_numbers;
 /// The type of an edge: a relocation of its architecture in one of the formats. A graph of one
 /// format may have edges of another's, which a pass makes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Relocation(&'static Row);
+pub struct Relocation(&'static RelocationRow);
 
 impl Relocation {
     /// The relocation with this number in the architecture's ELF supplement, if it is supported.
@@ -437,7 +437,7 @@ impl Relocation {
         self.0.fit
     }
 
-    /// The bits of the value that stand in these bytes.
+    /// The bits of the value that are in these bytes.
     pub(crate) fn extract(self, bytes: &[u8], endian: Endian) -> u64 {
         self.0.field.extract(self.0.field.read(bytes, endian))
     }
@@ -494,7 +494,12 @@ pub(crate) fn why_refused(arch: Arch, number: u32) -> (String, &'static str) {
 
 /// The name of a number and why it is refused: one for which there are rows is, where none of them
 /// suits.
-fn reason(refused: &[Refused], rows: &[Row], number: u32, unknown: &'static str) -> (String, &'static str) {
+fn reason(
+    refused: &[Refused],
+    rows: &[RelocationRow],
+    number: u32,
+    unknown: &'static str,
+) -> (String, &'static str) {
     if let Some(refused) = refused.iter().find(|refused| refused.number == number) {
         return (refused.name.into(), refused.reason);
     }

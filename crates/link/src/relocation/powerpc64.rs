@@ -8,7 +8,7 @@
 
 use object::elf::*;
 
-use super::{DYNAMIC, Field, Fit, Part, TLS, carried, part, refused, table};
+use super::{DYNAMIC, Field, FieldPart, Fit, TLS, carried, part, refused, table};
 
 /// Those of ELFv2 that are newer than the `object` crate's list.
 mod newer {
@@ -29,7 +29,7 @@ use newer::*;
 /// Half of what a sign-extended field of 16 bits can hold.
 const HALF_16: u16 = 0x8000;
 
-const fn half(parts: &'static [Part]) -> Field {
+const fn half(parts: &'static [FieldPart]) -> Field {
     Field::new(2, parts)
 }
 

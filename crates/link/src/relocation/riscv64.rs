@@ -9,9 +9,9 @@
 
 use object::elf::*;
 
-use super::{DYNAMIC, Field, Fit, Part, TLS, carried, part, refused, table};
+use super::{DYNAMIC, Field, FieldPart, Fit, TLS, carried, part, refused, table};
 
-const fn word(parts: &'static [Part]) -> Field {
+const fn word(parts: &'static [FieldPart]) -> Field {
     Field::new(4, parts)
 }
 

@@ -117,7 +117,7 @@ fn they_bound_what_all_objects_have() {
     }
 }
 
-/// A part that some object may write makes the array writable; where it is code elsewhere, it is
+/// A part that some object may write makes the array writable; where it is code in another, it is
 /// refused.
 #[test]
 fn parts_of_several_protections_are_brought_together() {

@@ -56,14 +56,14 @@ fn aarch64_entry(text: &[u8], at: usize) -> u64 {
     page + u64::from(load >> 10 & 0xfff) * 8
 }
 
-/// What `auipc` at `at` and the 12-bit displacement of the instruction behind it lead to.
+/// What `auipc` at `at` and the 12-bit displacement of the next instruction refer to.
 fn riscv64_address(text: &[u8], at: usize) -> u64 {
     let (auipc, second) = (word(text, at), word(text, at + 4));
     let upper = i64::from((auipc & 0xffff_f000) as i32);
     (BASE + at as u64).wrapping_add_signed(upper + i64::from(second as i32 >> 20))
 }
 
-/// Where a relative long instruction of SystemZ at `at` leads.
+/// The target of a relative long instruction of SystemZ at `at`.
 fn systemz_address(text: &[u8], at: usize) -> u64 {
     let halfwords = i32::from_be_bytes(text[at + 2..at + 6].try_into().unwrap());
     (BASE + at as u64).wrapping_add_signed(i64::from(halfwords) * 2)
@@ -204,16 +204,16 @@ fn what_is_between_sections_traps() {
 #[test]
 fn absolute_parts_ask_for_low_memory() {
     let cases = [
-        (Arch::RiscV64, 26, Reach::Low2GiB),
-        (Arch::RiscV64, 1, Reach::Low2GiB),
-        (Arch::RiscV64, 2, Reach::Anywhere),
-        (Arch::RiscV64, 23, Reach::Anywhere),
-        (Arch::PowerPc64, 6, Reach::Low2GiB),
-        (Arch::PowerPc64ElfV2, 6, Reach::Low2GiB),
-        (Arch::SystemZ, 4, Reach::Low2GiB),
-        (Arch::SystemZ, 19, Reach::Anywhere),
-        (Arch::AArch64, 258, Reach::Low2GiB),
-        (Arch::AArch64, 275, Reach::Anywhere),
+        (Arch::RiscV64, 26, ImageReach::Low2GiB),
+        (Arch::RiscV64, 1, ImageReach::Low2GiB),
+        (Arch::RiscV64, 2, ImageReach::Anywhere),
+        (Arch::RiscV64, 23, ImageReach::Anywhere),
+        (Arch::PowerPc64, 6, ImageReach::Low2GiB),
+        (Arch::PowerPc64ElfV2, 6, ImageReach::Low2GiB),
+        (Arch::SystemZ, 4, ImageReach::Low2GiB),
+        (Arch::SystemZ, 19, ImageReach::Anywhere),
+        (Arch::AArch64, 258, ImageReach::Low2GiB),
+        (Arch::AArch64, 275, ImageReach::Anywhere),
     ];
     for (arch, number, reach) in cases {
         let inside = Symbol {
@@ -228,6 +228,6 @@ fn absolute_parts_ask_for_low_memory() {
         let layout = Object::parse(&bytes).unwrap().layout().unwrap();
         assert_eq!(layout.reach(), reach, "{arch} {number}");
         let found = layout.link(&ADDRS, &|_| None);
-        assert_eq!(found.is_err(), reach == Reach::Low2GiB, "{arch} {number}");
+        assert_eq!(found.is_err(), reach == ImageReach::Low2GiB, "{arch} {number}");
     }
 }

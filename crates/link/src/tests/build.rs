@@ -111,7 +111,7 @@ impl Writer {
 }
 
 /// A section group: its flags, the index of its symbol, and those of its sections.
-pub(super) type Group<'a> = (u32, u32, &'a [u32]);
+pub(super) type GroupSpec<'a> = (u32, u32, &'a [u32]);
 
 /// An object with these sections and symbols. Symbol 0 is the null symbol; the first given has
 /// index 1.
@@ -120,7 +120,12 @@ pub(crate) fn object(arch: Arch, sections: &[Section], symbols: &[Symbol]) -> Ve
 }
 
 /// An object with groups of its sections, too.
-pub(super) fn grouped(arch: Arch, sections: &[Section], symbols: &[Symbol], groups: &[Group<'_>]) -> Vec<u8> {
+pub(super) fn grouped(
+    arch: Arch,
+    sections: &[Section],
+    symbols: &[Symbol],
+    groups: &[GroupSpec<'_>],
+) -> Vec<u8> {
     let big = arch.endian() == Endian::Big;
     let new = || Writer {
         bytes: Vec::new(),

@@ -2,7 +2,7 @@
 
 use alloc::format;
 
-use super::build::{Group as Members, OUTSIDE, Section, Symbol, WEAK, code, grouped};
+use super::build::{GroupSpec as Members, OUTSIDE, Section, Symbol, WEAK, code, grouped};
 use super::*;
 use crate::error::{Error, Result};
 
@@ -58,7 +58,7 @@ fn join<'d>(first: Object<'d>, second: Object<'d>) -> Result<Graph<'d>> {
 
 /// The size of `shared`, as all find it: both callers have its address.
 fn found(graph: Graph<'_>) -> u32 {
-    let kept: Vec<_> = graph.groups().iter().map(Group::sections).collect();
+    let kept: Vec<_> = graph.groups().iter().map(SectionGroup::sections).collect();
     assert_eq!((kept.len(), kept[0].len()), (1, 1));
     let size = graph.sections()[kept[0][0].index()].size();
     let layout = graph.layout().unwrap();
@@ -128,7 +128,7 @@ fn of_two_in_one_file_the_larger_may_be_kept() {
     let bytes = include_bytes!("../../../../fuzz/corpus/image/group_twice.obj");
     super::fuzz_body(bytes);
     let graph = Graph::new("it.obj", Object::parse(bytes).unwrap());
-    let mut names: Vec<_> = graph.groups().iter().map(Group::name).collect();
+    let mut names: Vec<_> = graph.groups().iter().map(SectionGroup::name).collect();
     names.sort_unstable();
     let count = names.len();
     names.dedup();
@@ -175,8 +175,8 @@ fn each_rule_chooses() {
     assert!(matches!(error, Error::SymbolDuplicate { symbol, .. } if symbol == "shared"));
 }
 
-/// What a group defined, the one that is kept must define, weak or not: nothing leads to 0 that led
-/// to code.
+/// What a group defined, the one that is kept must define, weak or not: nothing becomes 0 that
+/// referred to code.
 #[test]
 fn what_the_kept_one_does_not_define_is_missing() {
     let with = |name| {

@@ -276,7 +276,7 @@ const LIMITS: &[(Arch, &str, i128, i128, i128)] = &[
     (Arch::RiscV64, "R_RISCV_32_PCREL", -G, G - 1, 1),
 ];
 
-/// Links a relocation that gives this value. A branch leads to the object's own data, so that no
+/// Links a relocation that gives this value. A branch goes to the object's own data, so that no
 /// stub takes its place.
 fn link_value(arch: Arch, name: &str, value: i128) -> crate::error::Result<()> {
     let number = number(arch, name);
@@ -378,12 +378,12 @@ fn every_limited_relocation_has_its_limits_tested() {
         for relocation in (0..2000).filter_map(|number| Relocation::from_elf(arch, number)) {
             let formula = relocation.formula();
             // Those of the table and those that stubs extend are tested in `tables`.
-            let elsewhere = formula.needs_got()
+            let tested_with_others = formula.needs_got()
                 || matches!(formula, Formula::FromGot | Formula::GotBase | Formula::Size)
                 || formula.is_branch();
             let tested = LIMITS.iter().any(|row| row.1 == relocation.name());
             assert!(
-                tested || elsewhere || relocation.fit().bits() == 64,
+                tested || tested_with_others || relocation.fit().bits() == 64,
                 "{relocation:?}"
             );
         }

@@ -13,7 +13,7 @@ fn graph(name: &str, bytes: Vec<u8>) -> Graph<'static> {
     Graph::new(name, Object::parse(bytes.leak()).unwrap())
 }
 
-/// `caller`, a call and a nop, at 0; `callee` at 8. The call leads to `callee` by its bytes.
+/// `caller`, a call and a nop, at 0; `callee` at 8. The call's bytes have `callee` as their target.
 fn calling(relas: Vec<build::Rela>, kind: u8) -> Vec<u8> {
     let bytes = [0xe8, 3, 0, 0, 0, 0x90, 0x90, 0x90, 0xc3, 0x90, 0x90, 0x90];
     object(

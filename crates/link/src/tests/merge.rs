@@ -301,7 +301,7 @@ fn stack_maps_stay_with_their_own_functions() {
     for (files, counts) in [([&weak[..], &strong], 24), ([&strong, &weak], 8)] {
         let joined = link(join(&files).unwrap());
         assert_eq!(joined.exported("f"), Some(counts));
-        // What is no table leads to the one that counts.
+        // What is no table refers to the one that counts.
         assert_eq!([joined.slots()[0], joined.slots()[2]], [counts; 2]);
         let image = &joined.linked.image;
         let maps = llvm_stackmaps::StackMaps::parse(&image.stack_maps, image.endian).unwrap();

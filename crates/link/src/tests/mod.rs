@@ -161,7 +161,7 @@ fn errors_have_their_kinds() {
     assert_eq!(large.kind(), ErrorKind::Refused);
     let said = large.to_string();
     assert!(
-        said.contains("Builder::image_limit of an engine")
+        said.contains("EngineBuilder::image_limit of an engine")
             && said.contains("Graph::set_size_limit without one"),
         "{said}"
     );

@@ -17,7 +17,7 @@ impl MemoryManager for At {
     type Finalized = ();
     type Error = Error;
 
-    async fn allocate(&self, segments: &[SegmentRequest; 3], _: Reach) -> Result<((), SegmentAddrs)> {
+    async fn allocate(&self, segments: &[SegmentRequest; 3], _: ImageReach) -> Result<((), SegmentAddrs)> {
         let page = |index: u64| CodeAddr::new(CODE.get() + 0x1000 * index);
         assert!(segments.iter().all(|segment| segment.size.get() <= 0x1000));
         let addrs = SegmentAddrs {
@@ -96,7 +96,7 @@ fn phases_come_in_order() {
     assert_eq!(*seen.borrow(), order);
 }
 
-/// Blocks, symbols and edges: a table of the two functions, and a word of the code that leads to
+/// Blocks, symbols and edges: a table of the two functions, and a word of the code that refers to
 /// it.
 #[test]
 fn a_pass_adds_blocks_symbols_and_edges() {
@@ -132,7 +132,7 @@ fn a_pass_adds_blocks_symbols_and_edges() {
 }
 
 #[test]
-fn what_a_pass_adds_is_pruned_if_nothing_leads_to_it_or_kept_if_it_says_so() {
+fn what_a_pass_adds_is_pruned_if_nothing_refers_to_it_or_kept_if_it_says_so() {
     let add = |retain: bool| {
         move |graph: &mut Graph<'_>| {
             let mut data = Section::new("extra", SectionRole::Data, vec![7; 4]);
@@ -314,13 +314,13 @@ fn other_changes_that_do_not_hold_together_are_refused() {
         };
         run(Passes::new().before_pruning(pass)).unwrap_err().to_string()
     };
-    let nowhere = change(|graph| {
+    let no_section = change(|graph| {
         let text = text(graph);
         let edge = Edge::new(0, absolute(), SymbolId(99), 0);
         graph.section_mut(text).unwrap().edges_mut().push(edge);
     });
     assert_eq!(
-        nowhere,
+        no_section,
         "malformed object: a relocation's symbol: symbol 99 of .text at 0x0 is not there"
     );
     let foreign = change(|graph| {

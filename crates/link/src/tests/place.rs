@@ -100,7 +100,7 @@ fn sections_do_not_overlap() {
         Some(misplaced(".rodata", 0x28, overlaps))
     );
     assert!(linked(&[(".eh_frame", 0x20), (".rodata", 0x2c)]).is_ok());
-    // Other segments are elsewhere.
+    // Other segments are at other addresses.
     assert!(linked(&[(".data", 8)]).is_ok());
 }
 
@@ -181,7 +181,7 @@ fn zeros_that_are_in_no_file_are_not_made() {
     let linked = layout.link(&ADDRS, &|_| None).unwrap();
     let data = &linked.segments[1];
     assert_eq!(data.kind, SegmentKind::Data);
-    // The data in the file, though it stands behind the zeros there, and what aligns those.
+    // The data in the file, though it comes behind the zeros there, and what aligns those.
     assert!(data.bytes.capacity() <= 16, "{}", data.bytes.capacity());
     assert!(u64::from(data.size.get()) > ZEROS);
     assert_eq!(linked.symbol("data"), Some(ADDRS.data));
@@ -208,7 +208,7 @@ fn an_image_beyond_its_limit_is_refused() {
     );
     let said = error.to_string();
     assert!(
-        said.contains("268435456: raise it (Builder::image_limit"),
+        said.contains("268435456: raise it (EngineBuilder::image_limit"),
         "{said}"
     );
     assert_eq!(layout(Some(ZEROS + (1 << 20))), Ok(()));

@@ -222,7 +222,7 @@ fn descriptors_in_a_file_that_says_elf_v2_are_refused() {
 
 /// Two functions with descriptors, a call from the first to the second, and a stack map of both.
 #[test]
-fn descriptors_stand_for_their_code() {
+fn descriptors_represent_their_code() {
     let arch = Arch::PowerPc64;
     let text = code(bytes_of(arch, &[BL, NOP, NOP, NOP]), vec![(0, REL24, 4, 24)]);
     let section = |name, flags, len, relas| Made {

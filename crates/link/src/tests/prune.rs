@@ -140,7 +140,7 @@ fn groups_stay_or_go_as_a_whole() {
     ];
     let symbols = [at("root", 1), at("second", 3), at("third", 4)];
     for flags in [0, 1] {
-        let groups: [build::Group<'_>; 2] = [(flags, 2, &[2, 3]), (flags, 3, &[4, 5])];
+        let groups: [build::GroupSpec<'_>; 2] = [(flags, 2, &[2, 3]), (flags, 3, &[4, 5])];
         for (groups, kept) in [
             (&groups[..0], &[ROOT, "second", "third"][..]),
             (&groups[..1], &[ROOT, "first", "second", "third"]),

@@ -152,7 +152,7 @@ fn operands_of_32_bits_hold_the_address() {
     );
 }
 
-/// An entry that a pass has led elsewhere, or that can be written, is read.
+/// An entry that a pass has redirected, or that can be written, is read.
 #[test]
 fn entries_that_passes_have_changed_are_read() {
     let text = hex("488b0500000000cc");
@@ -161,8 +161,8 @@ fn entries_that_passes_have_changed_are_read() {
         &[code(text, vec![(3, REX_GOTPCRELX, 1, -4)])],
         &[OUTSIDE],
     );
-    type Change = fn(&mut Graph<'_>, SectionId);
-    let changes: [(bool, Change); 5] = [
+    type GraphChange = fn(&mut Graph<'_>, SectionId);
+    let changes: [(bool, GraphChange); 5] = [
         (true, |_, _| {}),
         (false, |graph, got| {
             let other = graph

@@ -30,7 +30,7 @@ impl MemoryManager for Later {
     type Finalized = u64;
     type Error = Error;
 
-    async fn allocate(&self, _: &[SegmentRequest; 3], _: Reach) -> Result<(u64, SegmentAddrs)> {
+    async fn allocate(&self, _: &[SegmentRequest; 3], _: ImageReach) -> Result<(u64, SegmentAddrs)> {
         poll_fn(|_| match self.memory.get() {
             0 => Poll::Pending,
             left => {
@@ -68,7 +68,7 @@ impl MemoryManager for Later {
     }
 }
 
-impl Lookup for Later {
+impl SymbolLookup for Later {
     type Error = Error;
 
     async fn lookup(&self, names: &[&str]) -> Result<Vec<Option<CodeAddr>>> {
@@ -203,7 +203,7 @@ fn who_does_not_wait_is_told() {
 #[test]
 fn a_short_answer_is_an_unknown_symbol() {
     struct Short;
-    impl Lookup for Short {
+    impl SymbolLookup for Short {
         type Error = Error;
 
         async fn lookup(&self, _: &[&str]) -> Result<Vec<Option<CodeAddr>>> {

@@ -42,7 +42,7 @@ impl MemoryManager for Here {
     type Finalized = ();
     type Error = Error;
 
-    async fn allocate(&self, _: &[SegmentRequest; 3], _: Reach) -> Result<((), SegmentAddrs)> {
+    async fn allocate(&self, _: &[SegmentRequest; 3], _: ImageReach) -> Result<((), SegmentAddrs)> {
         Ok(((), ADDRS))
     }
 
@@ -69,8 +69,8 @@ fn bytes_at(image: &LinkedImage, addr: u64, len: usize) -> &[u8] {
     &segment.bytes[(addr - segment.addr.get()) as usize..][..len]
 }
 
-/// Where a 32-bit distance at `at` leads.
-fn leads_to(image: &LinkedImage, at: u64) -> u64 {
+/// The target of a 32-bit distance at `at`.
+fn target_at(image: &LinkedImage, at: u64) -> u64 {
     let distance = i32::from_le_bytes(bytes_at(image, at, 4).try_into().unwrap());
     (at + 4).wrapping_add_signed(i64::from(distance))
 }
@@ -88,7 +88,7 @@ fn outside(graph: &Graph<'_>) -> SymbolId {
 }
 
 #[test]
-fn a_pass_sees_entries_and_stubs_and_leads_them_elsewhere() {
+fn a_pass_sees_entries_and_stubs_and_redirects_them() {
     let seen = RefCell::new(Vec::new());
     let passes = Passes::new()
         .after_pruning(|graph| {
@@ -119,14 +119,14 @@ fn a_pass_sees_entries_and_stubs_and_leads_them_elsewhere() {
     let image = run(passes).unwrap();
     assert_eq!(*seen.borrow(), [(".got".into(), 0, ".stubs".into(), 0)]);
     // The code reads the entry that the pass has changed, and so does the stub.
-    let entry = leads_to(&image, CODE + 3);
+    let entry = target_at(&image, CODE + 3);
     assert_eq!((entry, double(&image, entry)), (CODE + 0x1000, 0x78));
-    let stub = leads_to(&image, CODE + 8);
-    assert_eq!((stub, leads_to(&image, stub + 2)), (CODE + 0x20, entry));
+    let stub = target_at(&image, CODE + 8);
+    assert_eq!((stub, target_at(&image, stub + 2)), (CODE + 0x20, entry));
     assert_eq!(image.got_entry("outside"), Some(CodeAddr::new(entry)));
     assert_eq!(image.stub("outside"), Some(CodeAddr::new(stub)));
     assert_eq!(image.got_entry("nobody"), None);
-    assert_eq!(double(&image, leads_to(&image, CODE + 15)), TARGET);
+    assert_eq!(double(&image, target_at(&image, CODE + 15)), TARGET);
 }
 
 /// One symbol's entry and stub are a pass's own; the other's the built-in pass makes.
@@ -146,16 +146,16 @@ fn a_pass_replaces_what_the_built_in_one_would_add() {
         Ok(())
     });
     let image = run(passes).unwrap();
-    let entry = leads_to(&image, CODE + 3);
+    let entry = target_at(&image, CODE + 3);
     assert_eq!((entry, double(&image, entry)), (CODE + 0x2010, TARGET));
-    let stub = leads_to(&image, CODE + 8);
+    let stub = target_at(&image, CODE + 8);
     assert_eq!(stub, CODE + 0x21);
     assert_eq!(double(&image, stub + 2), TARGET);
     assert_eq!(image.got_entry("outside"), Some(CodeAddr::new(entry)));
     assert_eq!(image.stub("outside"), Some(CodeAddr::new(stub)));
-    let others = leads_to(&image, CODE + 15);
+    let others = target_at(&image, CODE + 15);
     assert_eq!((others, double(&image, others)), (CODE + 0x1000, TARGET));
-    assert_ne!(leads_to(&image, CODE + 20), stub);
+    assert_ne!(target_at(&image, CODE + 20), stub);
 }
 
 /// What a pass adds behind the built-in one gets what it needs in the sections that are there.
@@ -173,7 +173,7 @@ fn what_a_later_pass_adds_gets_entries_and_stubs_too() {
     assert_eq!(image.got_entry("late"), Some(CodeAddr::new(CODE + 0x1010)));
     assert_eq!(image.stub("late"), Some(CodeAddr::new(CODE + 0x30)));
     assert_eq!(double(&image, CODE + 0x1010), TARGET);
-    assert_eq!(leads_to(&image, CODE + 0x32), CODE + 0x1010);
+    assert_eq!(target_at(&image, CODE + 0x32), CODE + 0x1010);
     assert_eq!(double(&image, CODE + 0x1000), TARGET);
 }
 
@@ -218,7 +218,7 @@ fn pruning_keeps_the_tables_that_are_needed() {
         assert!(graph.got_entry(outside(graph)).is_some());
         Ok(())
     }));
-    assert_eq!(double(&kept, leads_to(&kept, CODE + 3)), TARGET);
+    assert_eq!(double(&kept, target_at(&kept, CODE + 3)), TARGET);
     let again = pruned(Passes::new().after_pruning(|graph| {
         let lone = graph.add_symbol(Symbol::new("lone", Definition::Absolute(0)))?;
         graph.prune(["lone"])?;
@@ -228,6 +228,6 @@ fn pruning_keeps_the_tables_that_are_needed() {
         more.edges_mut().push(Edge::new(3, got, lone, -4));
         graph.add_section(more).map(|_| ())
     }));
-    assert_eq!(leads_to(&again, CODE + 3), CODE + 0x1000);
+    assert_eq!(target_at(&again, CODE + 3), CODE + 0x1000);
     assert_eq!(again.got_entry("outside"), None);
 }

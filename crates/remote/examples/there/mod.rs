@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use patchpoint::Result;
 use patchpoint::addr::CodeAddr;
-use patchpoint::engine::Builder;
-use patchpoint::memory::Placed;
+use patchpoint::engine::EngineBuilder;
+use patchpoint::memory::PlacedSegments;
 use patchpoint_remote::{Executor, Service, Thread};
 
 use crate::host::{Call, Host, Symbol, There};
@@ -43,7 +43,7 @@ pub(crate) fn host(executor: Executor) -> Host {
 }
 
 impl There for Executor {
-    fn engine(&self) -> Builder {
+    fn engine(&self) -> EngineBuilder {
         Executor::engine(self)
     }
 
@@ -51,7 +51,7 @@ impl There for Executor {
         Ok(Executor::symbol(self, name)?.expect("the executor is this program"))
     }
 
-    fn share(&self, len: u64) -> Result<Placed> {
+    fn share(&self, len: u64) -> Result<PlacedSegments> {
         Ok(Executor::share(self, len)?)
     }
 

@@ -19,7 +19,7 @@ const SEALS: i32 = libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_
 
 /// What a look has seen.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ScanCounts {
     /// How often.
     pub(crate) looks: u64,
     /// Views of code that are executed.
@@ -58,7 +58,7 @@ impl<'m> View<'m> {
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for ScanCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:>14} looks at the executor from outside", self.looks)?;
         writeln!(f, "{:>14} views of code seen", self.executed)?;
@@ -71,7 +71,7 @@ impl fmt::Display for Seen {
     }
 }
 
-impl Seen {
+impl ScanCounts {
     /// Whether something was seen, and nothing that must not be.
     pub(crate) fn is_right(&self) -> bool {
         self.executed > 0 && self.wrong.is_empty()
@@ -133,7 +133,7 @@ impl Seen {
 /// An executor that a thread looks at without pause.
 pub(crate) struct Watched {
     done: Arc<AtomicBool>,
-    looks: JoinHandle<Seen>,
+    looks: JoinHandle<ScanCounts>,
 }
 
 impl Watched {
@@ -145,7 +145,7 @@ impl Watched {
         );
         let is_done = Arc::clone(&done);
         let looks = std::thread::spawn(move || {
-            let mut seen = Seen::default();
+            let mut seen = ScanCounts::default();
             // Until it is over, or the process is gone.
             while !is_done.load(Ordering::Acquire) && seen.look(process).is_ok() {}
             seen
@@ -154,7 +154,7 @@ impl Watched {
     }
 
     /// Ends; what has been seen.
-    pub(crate) fn end(self) -> Seen {
+    pub(crate) fn end(self) -> ScanCounts {
         self.done.store(true, Ordering::Release);
         self.looks.join().expect("the thread does not panic")
     }
@@ -163,10 +163,10 @@ impl Watched {
 /// The look finds what it is there to find.
 #[cfg(test)]
 mod tests {
-    use super::Seen;
+    use super::ScanCounts;
 
     fn wrong(maps: &str) -> usize {
-        let mut seen = Seen::default();
+        let mut seen = ScanCounts::default();
         seen.look_at_maps(maps);
         seen.wrong.len()
     }
@@ -194,7 +194,7 @@ mod tests {
             assert!(fd >= 0);
             <std::fs::File as std::os::fd::FromRawFd>::from_raw_fd(fd)
         };
-        let mut seen = Seen::default();
+        let mut seen = ScanCounts::default();
         seen.look(std::process::id()).unwrap();
         assert!(!seen.wrong.is_empty() && seen.descriptors > 0, "{seen:?}");
         drop(file);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use patchpoint::Engine;
-use patchpoint::engine::{Code, Mirroring};
+use patchpoint::engine::{LoadedCode, Mirroring};
 use patchpoint::image::AdoptedCode;
 use patchpoint::memory::{Arena, Mirror};
 use patchpoint::publish::Publication;
@@ -19,7 +19,7 @@ impl Process {
     /// An engine for code of this process, which is [adopted](Self::adopt).
     ///
     /// # Errors
-    /// As [`Builder::build`](patchpoint::engine::Builder::build).
+    /// As [`EngineBuilder::build`](patchpoint::engine::EngineBuilder::build).
     pub fn engine(&self) -> Result<Engine> {
         let mirror = Arc::clone(&self.0) as Arc<dyn Mirror>;
         let publication = Arc::clone(&self.0) as Arc<dyn Publication>;
@@ -38,7 +38,7 @@ impl Process {
     /// # Errors
     /// [`Error::ForeignRange`]: the code is not mapped there, can be written or not be executed, or is shared with other
     /// processes; [`Error::ForeignEngine`] for an engine of something else; as [`Engine::adopt_with`].
-    pub fn adopt(&self, engine: &Engine, code: AdoptedCode) -> Result<Code> {
+    pub fn adopt(&self, engine: &Engine, code: AdoptedCode) -> Result<LoadedCode> {
         // protection: foreign-engines-stop-its-threads
         if !self.0.engines.has(engine) {
             return Err(Error::ForeignEngine { process: self.id() });

@@ -65,7 +65,7 @@ fn stack(process: &Shared, thread: i32, sp: u64) -> Result<(u64, u64)> {
     let mapping = maps.iter().find(|mapping| mapping.range.contains(pointer));
     let range = mapping.map(|mapping| mapping.range);
     let range = range.ok_or(Error::Engine(patchpoint::Error::Publish(
-        patchpoint::publish::Error::ThreadElsewhere { thread, sp: pointer },
+        patchpoint::publish::Error::ThreadOnOtherStack { thread, sp: pointer },
     )))?;
     Ok((sp & !7, range.end().get()))
 }

@@ -23,11 +23,11 @@ const PAUSE: Duration = Duration::from_micros(20);
 #[derive(Clone, Copy, Debug)]
 struct Traced {
     id: i32,
-    state: State,
+    state: ThreadState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ThreadState {
     /// It was asked to stop.
     Asked,
     /// It is stopped, with the signal that it was about to receive, or 0.
@@ -63,7 +63,7 @@ impl AllStopped {
 
     /// Their numbers.
     pub(super) fn ids(&self) -> impl Iterator<Item = i32> {
-        let stopped = |thread: &&Traced| matches!(thread.state, State::Stopped(_));
+        let stopped = |thread: &&Traced| matches!(thread.state, ThreadState::Stopped(_));
         self.threads.iter().filter(stopped).map(|thread| thread.id)
     }
 
@@ -82,7 +82,7 @@ impl AllStopped {
             }
             self.threads.push(Traced {
                 id,
-                state: State::Asked,
+                state: ThreadState::Asked,
             });
             // One that has ended meanwhile is found so.
             let _ = system::interrupt(id);
@@ -113,7 +113,7 @@ impl Drop for AllStopped {
         for thread in &mut self.threads {
             // One that runs cannot be let go; it is when this thread ends.
             thread.wait(until);
-            if let State::Stopped(signal) = thread.state {
+            if let ThreadState::Stopped(signal) = thread.state {
                 let _ = system::detach(thread.id, signal);
             }
         }
@@ -124,10 +124,10 @@ impl Traced {
     /// Waits until it has stopped, or ended. False: it did not in time.
     fn wait(&mut self, until: Instant) -> bool {
         let mut questions = 0_u32;
-        while self.state == State::Asked {
+        while self.state == ThreadState::Asked {
             match system::news(self.id) {
-                News::Stopped { signal } => self.state = State::Stopped(signal),
-                News::Ended => self.state = State::Ended,
+                News::Stopped { signal } => self.state = ThreadState::Stopped(signal),
+                News::Ended => self.state = ThreadState::Ended,
                 News::None if Instant::now() >= until => return false,
                 News::None if questions < 50 => std::thread::yield_now(),
                 News::None => std::thread::sleep(PAUSE),

@@ -37,7 +37,7 @@ impl ForeignWorld {
                 Err(
                     inside @ Error::Engine(
                         patchpoint::Error::Publish(publish::Error::ThreadInside { .. })
-                        | patchpoint::Error::Publish(publish::Error::ThreadElsewhere { .. }),
+                        | patchpoint::Error::Publish(publish::Error::ThreadOnOtherStack { .. }),
                     ),
                 ) => {
                     drop(stopped);

@@ -54,7 +54,7 @@ impl Mapped {
             Err(errno) => return Err(errno),
         }
         let process = std::process::id();
-        // Dropping it gives the place back.
+        // Dropping it frees the place.
         let mapped = Self { range, view, process };
         let flags = libc::MAP_SHARED | libc::MAP_FIXED;
         // SAFETY: reserved above, and seen by nobody.

@@ -12,7 +12,7 @@ pub(crate) struct StackThread(libc::pthread_t);
 // SAFETY: a thread can be joined by any other.
 unsafe impl Send for StackThread {}
 
-type Work = Box<dyn FnOnce() + Send>;
+type Job = Box<dyn FnOnce() + Send>;
 
 impl StackThread {
     /// Starts a thread on this stack, which is mapped, writable and used by nobody until the thread
@@ -20,7 +20,7 @@ impl StackThread {
     ///
     /// # Errors
     /// The system refuses.
-    pub(crate) fn start(stack: CodeRange, work: Work) -> io::Result<Self> {
+    pub(crate) fn start(stack: CodeRange, work: Job) -> io::Result<Self> {
         // SAFETY: all zero is a valid value of this structure, which is only written.
         let mut attributes: libc::pthread_attr_t = unsafe { core::mem::zeroed() };
         let refused = |errno| match errno {
@@ -46,7 +46,7 @@ impl StackThread {
             Ok(()) => Ok(Self(thread)),
             Err(error) => {
                 // SAFETY: made above, and no thread has taken it.
-                drop(unsafe { Box::from_raw(work.cast::<Work>()) });
+                drop(unsafe { Box::from_raw(work.cast::<Job>()) });
                 Err(error)
             }
         }
@@ -67,7 +67,7 @@ impl StackThread {
 
 extern "C" fn run(work: *mut c_void) -> *mut c_void {
     // SAFETY: what `start` made, given away to this thread.
-    let work = unsafe { Box::from_raw(work.cast::<Work>()) };
+    let work = unsafe { Box::from_raw(work.cast::<Job>()) };
     // A panic cannot leave the routine: it ends the process.
     work();
     core::ptr::null_mut()

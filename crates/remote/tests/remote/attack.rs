@@ -25,9 +25,9 @@ pub(crate) fn ways() -> impl Iterator<Item = &'static str> {
 }
 
 /// A way: whether it worked for this address and length.
-type Way = fn(u64, usize) -> bool;
+type Attack = fn(u64, usize) -> bool;
 
-const DIRECT: [(&str, Way); 9] = [
+const DIRECT: [(&str, Attack); 9] = [
     ("mprotect read-write", |at, len| protect(at, len, RW)),
     ("mprotect read-write-execute", |at, len| {
         protect(at, len, RW | libc::PROT_EXEC)

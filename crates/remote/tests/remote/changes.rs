@@ -7,7 +7,7 @@ use patchpoint::arch::Arch;
 use patchpoint::deopt::ReturnValue;
 use patchpoint::engine::Status;
 use patchpoint::image::Adoption;
-use patchpoint::memory::Ask;
+use patchpoint::memory::StrategyChoice;
 use patchpoint::publish::SignalWorld;
 use patchpoint::stackmap::Endian;
 
@@ -194,7 +194,7 @@ fn what_belongs_to_this_process_is_refused() {
     let adoption = Adoption::new(Arch::host().unwrap(), endian, Vec::new());
     // SAFETY: it is code of no bytes.
     let adopted = unsafe { adoption.promise() }.unwrap();
-    not_mirrored(setup.engine.adopt(adopted, Ask::Auto).map(drop));
+    not_mirrored(setup.engine.adopt(adopted, StrategyChoice::Auto).map(drop));
     let mut thread = setup.executor.thread(64 << 10).unwrap();
     let refused = thread.call(CodeAddr::new(0x1000), &[]);
     assert!(
@@ -208,7 +208,7 @@ fn what_belongs_to_this_process_is_refused() {
 
 /// Modules and threads come and go; their memory is used again.
 #[test]
-fn what_is_given_up_is_used_again() {
+fn what_is_freed_is_used_again() {
     let setup = setup(Handlers::default(), false);
     let chunks = setup.executor.arena().chunks().len();
     for _ in 0..40 {

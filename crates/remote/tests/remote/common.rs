@@ -9,7 +9,7 @@ use std::time::Duration;
 use patchpoint::addr::CodeAddr;
 use patchpoint::deopt::{Answer, ExitStubs, Frame};
 use patchpoint::engine::WeakEngine;
-use patchpoint::memory::Placed;
+use patchpoint::memory::PlacedSegments;
 use patchpoint::publish::{SingleThreaded, Stopped, Vacated, World};
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::{Candidate, Module};
@@ -218,7 +218,7 @@ pub(crate) fn hit(shape: u32, at: i32) -> Sequence {
 
 /// Objects of four words in memory that both processes see.
 pub(crate) struct Objects {
-    memory: Placed,
+    memory: PlacedSegments,
     used: Mutex<u64>,
 }
 

@@ -7,7 +7,7 @@ use patchpoint_remote::{Error, Listener, Options, Token};
 
 use crate::common::{self, Handlers, hit, setup_in};
 
-/// Much less than the calls take that are not waited for, and more than a machine stands still for.
+/// Much less than the calls take that are not waited for, and longer than a machine pauses.
 const SOON: Duration = Duration::from_secs(200);
 
 /// An executor that connects there and says that.
@@ -76,7 +76,7 @@ fn who_does_not_know_it_is_turned_away_and_others_are_not() {
 
 /// Who is not a child cannot be killed: what waits for it is told all the same.
 #[test]
-fn who_is_given_up_is_not_waited_for() {
+fn who_is_abandoned_is_not_waited_for() {
     let options = Options::new().deadline(Duration::from_millis(300));
     let listener = options.listen().unwrap();
     let child = start(&listener, listener.token());

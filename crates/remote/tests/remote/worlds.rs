@@ -71,7 +71,7 @@ fn adds(value: u64) -> Sequence {
     Sequence::new().mov(result(), arg(0)).add(result(), value)
 }
 
-/// In place of what stands there, whatever that is.
+/// In place of what is there, whatever that is.
 fn change(engine: &Engine, site: &Site, to: &Sequence) -> patchpoint::Result<()> {
     let mut change = engine.transaction();
     change.quiescent().patch_site(site, to)?;

@@ -21,7 +21,7 @@ use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::{Arch, OnReturn};
 use patchpoint::engine::Status;
 use patchpoint::image::{AdoptedCode, Adoption};
-use patchpoint::memory::Ask;
+use patchpoint::memory::StrategyChoice;
 use patchpoint::publish::SingleThreaded;
 use patchpoint::sequence::{Sequence, Target, arg, result};
 use patchpoint::site::{Candidate, Module, Site};
@@ -272,7 +272,10 @@ fn what_cannot_be_had_is_refused() {
     let taken = || setup.process.adopt(&setup.engine, adopted(setup.code)).unwrap();
     // SAFETY: what is told is true of the object's code, or refused.
     assert!(unsafe { setup.engine.registration(taken()).live().register(shape) }.is_err());
-    let here = setup.engine.adopt(adopted(setup.code), Ask::Auto).map(drop);
+    let here = setup
+        .engine
+        .adopt(adopted(setup.code), StrategyChoice::Auto)
+        .map(drop);
     assert!(
         matches!(
             here,

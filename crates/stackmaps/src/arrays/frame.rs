@@ -9,7 +9,7 @@ use crate::version::{Dialect, StackSize};
 
 /// What a flat map says of a function and its frame.
 #[derive(Clone, Copy)]
-pub struct Frame<'a> {
+pub struct FlatFrame<'a> {
     pub(crate) at: usize,
     address: u64,
     function_size: u32,
@@ -21,7 +21,7 @@ pub struct Frame<'a> {
     registers: FrameRegisters<'a>,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> FlatFrame<'a> {
     /// The one at `index` of the map at `map`, which were checked; of another place it may be
     /// nonsense.
     pub(crate) fn read(data: &'a [u8], endian: Endian, dialect: Dialect, map: usize, index: u32) -> Self {
@@ -57,7 +57,7 @@ impl<'a> Frame<'a> {
         self.address
     }
 
-    /// Where in the section it stands; the address field is there.
+    /// Where in the section it is; the address field is there.
     #[must_use]
     pub fn byte_offset(&self) -> ByteOffset {
         ByteOffset::new(self.at as u64)
@@ -124,7 +124,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-impl fmt::Debug for Frame<'_> {
+impl fmt::Debug for FlatFrame<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Frame")
             .field("address", &self.address)

@@ -7,7 +7,7 @@ use crate::bytes::{self, Bytes, Endian};
 use crate::error::{Error, Result};
 use crate::record::{Record, check_location};
 use crate::version::Dialect;
-pub use frame::{Frame, FrameRegister, FrameRegisters};
+pub use frame::{FlatFrame, FrameRegister, FrameRegisters};
 
 /// The version and the offsets, or the number of frames and the offsets.
 const HEADER: usize = 28;
@@ -44,17 +44,17 @@ pub(crate) struct Arrays {
     pub(crate) frames: usize,
     pub(super) registers: usize,
     pub(crate) records: usize,
-    pub(crate) parts: Parts,
+    pub(crate) parts: ArrayOffsets,
 }
 
 /// Where a flat map has what its records refer to; of another map it says nothing.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Parts {
+pub(crate) struct ArrayOffsets {
     locations: usize,
     live_outs: usize,
 }
 
-impl Parts {
+impl ArrayOffsets {
     /// What the header at `at` says.
     #[cold]
     #[inline(never)]
@@ -87,7 +87,7 @@ impl Arrays {
             frames: array(first + 1),
             registers: array(first + 2),
             records: array(first + 2 + has_registers),
-            parts: Parts {
+            parts: ArrayOffsets {
                 locations: array(first + 3 + has_registers),
                 live_outs: array(first + 4 + has_registers),
             },
@@ -143,7 +143,7 @@ impl Arrays {
     }
 }
 
-/// Whether a header of that dialect may stand at `at`, by its offsets alone.
+/// Whether a header of that dialect may be at `at`, by its offsets alone.
 pub(crate) fn is_header(bytes: Bytes<'_>, dialect: Dialect, at: usize) -> bool {
     let has_it = bytes.data.len().saturating_sub(at) >= HEADER;
     has_it
@@ -239,7 +239,7 @@ impl Map<'_> {
     /// Locations and live-outs are there. Returns where the last live-out ends.
     fn check_records(&self) -> Result<usize> {
         let Arrays { records, parts, .. } = self.arrays;
-        let Parts { locations, live_outs } = parts;
+        let ArrayOffsets { locations, live_outs } = parts;
         let mut end = live_outs;
         for at in (records..locations).step_by(RECORD) {
             self.range("locations", at + 14, self.arrays.locations_len())?;
@@ -276,7 +276,7 @@ pub(crate) fn read_record<'a>(
     data: &'a [u8],
     endian: Endian,
     dialect: Dialect,
-    parts: Parts,
+    parts: ArrayOffsets,
     at: usize,
 ) -> Option<(Record<'a>, usize)> {
     let bytes = Bytes { data, endian };

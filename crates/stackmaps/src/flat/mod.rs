@@ -5,10 +5,10 @@
 //! where a function keeps its caller's registers, nor whether live-outs were looked for at all. The
 //! flat layout does, and was never part of a released LLVM. Approach: it is checked once, whole, as
 //! the others are, and read through the same [`StackMap`](super::StackMap) and
-//! [`Record`](super::Record); what it says more is in [`Frame`],
+//! [`Record`](super::Record); what it says more is in [`FlatFrame`],
 //! [`Record::reserved`](super::Record::reserved) and
 //! [`Record::has_live_out_info`](super::Record::has_live_out_info). [`FlatWriter`] makes a flat map
-//! of one of any version. Invariants: the arrays stand in their order and touch; every location was
+//! of one of any version. Invariants: the arrays are in order and adjacent; every location was
 //! checked, also those that no record has; the functions own the records in order, all of them.
 //!
 //! The layout is that of "New StackMap format proposal (StackMap v2)" on the list of LLVM's
@@ -37,7 +37,7 @@
 //!   told. Of a statepoint it is the length of the call that ends at the offset.
 //! - A stack size of `u32::MAX` is unknown (the fork cuts `u64::MAX` down to it), and so is that of a frame of variable size
 //!   or one that realigns its stack, whatever the field says.
-//! - A spilled frame register stands in memory at its offset from the base register, as it is in the function's body; one
+//! - A spilled frame register is in memory at its offset from the base register, as it is in the function's body; one
 //!   that is not spilled still has its caller's value.
 //!
 //! Which layout a version byte of 2 means is said by [`VersionTwo`].
@@ -45,7 +45,7 @@
 #[cfg(test)]
 mod tests;
 
-pub use crate::arrays::{Frame, FrameRegister, FrameRegisters};
+pub use crate::arrays::{FlatFrame, FrameRegister, FrameRegisters};
 pub use crate::flat_writer::{FlatFunction, FlatRecord, FlatWriter};
-pub use crate::map::Frames;
+pub use crate::map::FlatFrames;
 pub use crate::version::{Dialect, VersionTwo};

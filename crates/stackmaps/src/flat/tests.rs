@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::super::testing::{MapSpec, RecordSpec, constant, constant_index, indirect, map, record, reg};
 use super::super::{
-    Endian, LiveOut, Location, OwnedMaps, Place, StackMap, StackMaps, StackSize, Version, VersionTwo,
+    Endian, LiveOut, Location, LocationKind, OwnedMaps, StackMap, StackMaps, StackSize, Version, VersionTwo,
 };
 use super::{Dialect, FlatFunction, FlatRecord, FlatWriter, FrameRegister};
 use crate::addr::{ByteOffset, DwarfReg, FnOffset, Len, RecordId};
@@ -474,7 +474,7 @@ fn every_flipped_bit_is_read_or_refused() {
 }
 
 #[test]
-fn flat_maps_stand_in_a_row_with_others_and_are_kept() {
+fn flat_maps_come_in_a_row_with_others_and_are_kept() {
     let v3 = map().function(0x10, 8, [record(1).location(reg(0, 8))]).bytes();
     let section = [
         by_hand(Dialect::Proposal, Endian::Little),
@@ -758,5 +758,5 @@ fn a_location_that_says_no_size_has_none() {
     let maps = StackMaps::parse(&bytes, Endian::Little).unwrap();
     let first: Location = maps.records().next().unwrap().locations().next().unwrap();
     assert_eq!(first.size, 0);
-    assert!(matches!(first.place, Place::Register { .. }));
+    assert!(matches!(first.kind, LocationKind::Register { .. }));
 }

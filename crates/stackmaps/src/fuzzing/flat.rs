@@ -4,7 +4,7 @@ use super::random::Random;
 use super::stackmap::TWO;
 use crate::addr::{DwarfReg, Len};
 use crate::error::Error;
-use crate::flat::{Dialect, FlatFunction, FlatRecord, FlatWriter, Frame, FrameRegister};
+use crate::flat::{Dialect, FlatFrame, FlatFunction, FlatRecord, FlatWriter, FrameRegister};
 use crate::{Endian, StackMap, StackMaps, StackSize, VersionTwo};
 
 /// Reads `data` as a section of stack maps, writes each as a flat map in both dialects, with what
@@ -22,19 +22,19 @@ pub fn flat(data: &[u8]) {
                 continue;
             };
             for map in maps.maps() {
-                round_trip(map, &Told::about(map, seed));
+                round_trip(map, &RuntimeFacts::about(map, seed));
             }
         }
     }
 }
 
 /// What a runtime tells of the functions and records of a map.
-pub(super) struct Told {
+pub(super) struct RuntimeFacts {
     pub(super) functions: alloc::vec::Vec<FlatFunction>,
     pub(super) records: alloc::vec::Vec<FlatRecord>,
 }
 
-impl Told {
+impl RuntimeFacts {
     pub(super) fn about(map: &StackMap<'_>, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let functions = map.headers().map(|_| function(&mut random)).collect();
@@ -69,7 +69,7 @@ fn function(random: &mut Random) -> FlatFunction {
 }
 
 /// Writes the map in both dialects and compares. Returns in how many it could be written.
-pub(super) fn round_trip(map: &StackMap<'_>, told: &Told) -> usize {
+pub(super) fn round_trip(map: &StackMap<'_>, told: &RuntimeFacts) -> usize {
     let written = [Dialect::Proposal, Dialect::Fork].map(|dialect| {
         let (mut functions, mut records) = (told.functions.iter(), told.records.iter());
         let mut function = || functions.next().cloned();
@@ -116,7 +116,7 @@ fn refused(map: &StackMap<'_>, error: &Error) {
     }
 }
 
-fn compare(map: &StackMap<'_>, told: &Told, dialect: Dialect, read: &StackMap<'_>) {
+fn compare(map: &StackMap<'_>, told: &RuntimeFacts, dialect: Dialect, read: &StackMap<'_>) {
     assert!(read.constants().iter().eq(map.constants().iter()));
     assert_eq!(read.frames().len(), map.headers().len());
     let mut of_records = told.records.iter();
@@ -133,7 +133,7 @@ fn compare(map: &StackMap<'_>, told: &Told, dialect: Dialect, read: &StackMap<'_
         assert_eq!(frame.has_live_out_info(), has_live_out_info);
     }
     let counts = |map: &StackMap<'_>| -> alloc::vec::Vec<_> {
-        let count = |function: crate::Function<'_>| Some(function.records()?.len());
+        let count = |function: crate::FunctionRecord<'_>| Some(function.records()?.len());
         map.functions().filter_map(count).collect()
     };
     if map.version() != crate::Version::V1 {
@@ -149,7 +149,7 @@ fn compare(map: &StackMap<'_>, told: &Told, dialect: Dialect, read: &StackMap<'_
     }
 }
 
-fn compare_frame(told: &FlatFunction, dialect: Dialect, frame: &Frame<'_>, stack_size: StackSize) {
+fn compare_frame(told: &FlatFunction, dialect: Dialect, frame: &FlatFrame<'_>, stack_size: StackSize) {
     let mut expected = told.clone();
     if dialect == Dialect::Fork {
         expected.registers.clear();
@@ -239,7 +239,7 @@ mod tests {
             let maps = StackMaps::parse(&bytes, endian).unwrap();
             let map = &maps.maps()[0];
             assert_eq!(map.version(), version);
-            written += round_trip(map, &Told::about(map, random.next()));
+            written += round_trip(map, &RuntimeFacts::about(map, random.next()));
         }
         // The others have a reserved length of more than 255, once in a few hundred records.
         assert!(written > 5_900, "{written}");

@@ -4,7 +4,7 @@ use super::Choices;
 use crate::Endian;
 use crate::addr::CodeAddr;
 use crate::error::Error;
-use crate::metadata::{Covered, GcMap, PcSection, Safepoints, Shape, Width};
+use crate::metadata::{Covered, GcMap, IntegerSize, PcSection, PcSectionShape, Safepoints};
 
 /// Takes a shape and a place from the first bytes, reads the rest as each kind of table in both
 /// byte orders, and visits every field.
@@ -23,11 +23,11 @@ pub fn metadata(data: &[u8]) {
     }
 }
 
-fn shape(choices: &mut Choices<'_>) -> Shape {
+fn shape(choices: &mut Choices<'_>) -> PcSectionShape {
     let mut shape = if choices.flag() {
-        Shape::functions()
+        PcSectionShape::functions()
     } else {
-        Shape::instructions().sharing(u16::from(choices.below(4)))
+        PcSectionShape::instructions().sharing(u16::from(choices.below(4)))
     };
     if choices.flag() {
         shape = shape.wide();
@@ -36,13 +36,18 @@ fn shape(choices: &mut Choices<'_>) -> Shape {
         shape = shape.compressed();
     }
     for _ in 0..choices.below(4) {
-        let widths = [Width::One, Width::Two, Width::Four, Width::Eight];
-        shape = shape.constant(choices.pick(&widths, Width::One));
+        let widths = [
+            IntegerSize::One,
+            IntegerSize::Two,
+            IntegerSize::Four,
+            IntegerSize::Eight,
+        ];
+        shape = shape.constant(choices.pick(&widths, IntegerSize::One));
     }
     shape
 }
 
-fn pc_section(table: &[u8], base: CodeAddr, endian: Endian, shape: &Shape) {
+fn pc_section(table: &[u8], base: CodeAddr, endian: Endian, shape: &PcSectionShape) {
     let section = match PcSection::parse(table, base, endian, shape) {
         Ok(section) => section,
         Err(error) => return refused(&error, table),
@@ -111,7 +116,7 @@ fn refused(error: &Error, table: &[u8]) {
     } else {
         unreachable!("not an error of the readers: {error}")
     };
-    // An alignment may lead up to 7 bytes beyond the end before what is missing is found missing.
+    // An alignment may go up to 7 bytes beyond the end before what is missing is found missing.
     assert!(at.get() < table.len() as u64 + 8, "{error}");
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::flat::Dialect;
-use crate::{Endian, Place, Record, StackMap, StackMaps, Version, VersionTwo};
+use crate::{Endian, LocationKind, Record, StackMap, StackMaps, Version, VersionTwo};
 
 /// What version 2 can be said to mean.
 pub(super) const TWO: [VersionTwo; 4] = [
@@ -148,7 +148,7 @@ fn visit_record(record: &Record<'_>, constants: u32) {
     let mut count = 0;
     for (index, location) in locations.enumerate() {
         assert_eq!(locations.get(index), Some(location));
-        if let Place::ConstantIndex { index } = location.place {
+        if let LocationKind::ConstantIndex { index } = location.kind {
             assert!(index < constants);
         }
         count += 1;

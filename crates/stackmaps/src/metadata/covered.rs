@@ -2,8 +2,9 @@
 //!
 //! An entry is the distance to the function, and then numbers in LEB128: its size, its features,
 //! and, where a feature says so, the bytes of its arguments on the stack. `sanmd_atomics2` holds
-//! addresses alone: [`Shape::instructions`](super::Shape::instructions) reads it. Source: LLVM's
-//! `SanitizerBinaryMetadata.cpp` and `SanitizerBinaryMetadata.h` in `Transforms/Instrumentation`.
+//! addresses alone: [`PcSectionShape::instructions`](super::PcSectionShape::instructions) reads it.
+//! Source: LLVM's `SanitizerBinaryMetadata.cpp` and `SanitizerBinaryMetadata.h` in
+//! `Transforms/Instrumentation`.
 
 use super::cursor::Cursor;
 use crate::Endian;

@@ -37,7 +37,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn skip(&mut self, what: &'static str, count: u64, size: u64) -> Result<usize> {
         let (start, needed) = (self.at, count.saturating_mul(size));
         if needed == 0 {
-            // Also behind the end, where an alignment led beyond it.
+            // Also behind the end, where an alignment went beyond it.
             return Ok(start);
         }
         let end = usize::try_from(needed)

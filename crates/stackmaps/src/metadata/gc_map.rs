@@ -1,7 +1,7 @@
 //! The map of safepoints and roots that the LLVM plug-in of the plimmix collector writes, version
 //! 1.
 //!
-//! It stands in `.data` under the symbol `_IMMIX_GC_MAP_` and the name of the source file, aligned
+//! It is in `.data` under the symbol `_IMMIX_GC_MAP_` and the name of the source file, aligned
 //! to 8 bytes: functions with their frame size, safepoints (the addresses after calls) and roots
 //! (words of the frame, the same at each safepoint), and then the addresses of the module's global
 //! variables, all of which may hold roots. Addresses are absolute: read it where it has been loaded

@@ -8,8 +8,8 @@
 //! read through views that need not fail. Invariant: no length, count or address is used before it
 //! has been checked; a malformed table is an error with the offset of what is wrong.
 //!
-//! - [`PcSection`]: entries of a PC section, by a [`Shape`] that the caller gives, for the section does not say it.
-//! - [`Covered`], and [`Shape::instructions`] for atomics: the tables of LLVM's sanitizers.
+//! - [`PcSection`]: entries of a PC section, by a [`PcSectionShape`] that the caller gives, for the section does not say it.
+//! - [`Covered`], and [`PcSectionShape::instructions`] for atomics: the tables of LLVM's sanitizers.
 //! - [`GcMap`]: safepoints and roots, as plimmix writes them.
 //! - [`Safepoints`]: either a [`GcMap`] or the statepoints of stack maps as one table from an address to its roots, which walks
 //!   stacks and moves references.
@@ -24,5 +24,7 @@ mod tests;
 
 pub use covered::{Covered, CoveredFunction, CoveredFunctions, Features};
 pub use gc_map::{GcFunction, GcFunctions, GcMap, GcRoot, GcRoots, RootKind};
-pub use pc_section::{Constants, Entries, Entry, PcSection, Pcs, Shape, Width};
+pub use pc_section::{
+    Entries, IntegerSize, PcSection, PcSectionConstants, PcSectionEntry, PcSectionShape, Pcs,
+};
 pub use safepoints::{Frames, ReturnSlot, Root, Roots, Safepoint, SafepointFrame, Safepoints, StackMemory};

@@ -3,10 +3,10 @@
 //! An entry holds the distance from itself to each instruction that shares one metadata node, or to
 //! a function and the function's size, and then the node's constants, everything unaligned. How
 //! wide, how many and which: only the one who wrote the metadata knows, so it is told as a
-//! [`Shape`]. Two instructions of one function that share a node make one entry with two addresses;
-//! a front end that gives each instruction a node of its own (`distinct !{..}`) has one address an
-//! entry. Source: LLVM's `docs/PCSectionsMetadata.rst` and `AsmPrinter::emitPCSections` in
-//! `lib/CodeGen/AsmPrinter/AsmPrinter.cpp`.
+//! [`PcSectionShape`]. Two instructions of one function that share a node make one entry with two
+//! addresses; a front end that gives each instruction a node of its own (`distinct !{..}`) has one
+//! address an entry. Source: LLVM's `docs/PCSectionsMetadata.rst` and `AsmPrinter::emitPCSections`
+//! in `lib/CodeGen/AsmPrinter/AsmPrinter.cpp`.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ use crate::error::Result;
 
 /// The size of an integer in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Width {
+pub enum IntegerSize {
     /// One byte.
     One,
     /// Two bytes.
@@ -28,7 +28,7 @@ pub enum Width {
     Eight,
 }
 
-impl Width {
+impl IntegerSize {
     fn bytes(self) -> u8 {
         match self {
             Self::One => 1,
@@ -41,15 +41,15 @@ impl Width {
 
 /// What an entry of a section consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct PcSectionShape {
     pcs: u16,
     function: bool,
     wide: bool,
     compressed: bool,
-    constants: Vec<Width>,
+    constants: Vec<IntegerSize>,
 }
 
-impl Shape {
+impl PcSectionShape {
     /// Entries of one instruction each, whose address takes 32 bits, without constants.
     #[must_use]
     pub fn instructions() -> Self {
@@ -96,7 +96,7 @@ impl Shape {
 
     /// One more constant, of `width` in the IR.
     #[must_use]
-    pub fn constant(mut self, width: Width) -> Self {
+    pub fn constant(mut self, width: IntegerSize) -> Self {
         self.constants.push(width);
         self
     }
@@ -111,7 +111,7 @@ impl Shape {
 pub struct PcSection<'a> {
     cursor: Cursor<'a>,
     base: CodeAddr,
-    shape: &'a Shape,
+    shape: &'a PcSectionShape,
     entries: usize,
 }
 
@@ -121,11 +121,16 @@ impl<'a> PcSection<'a> {
     /// # Errors
     /// [`crate::Error::TableTruncated`], [`crate::Error::TableNumber`] and [`crate::Error::TableAddress`], with the offset in the section. A
     /// wrong shape usually ends in the first: give the one with which the metadata was made.
-    pub fn parse(section: &'a [u8], base: CodeAddr, endian: Endian, shape: &'a Shape) -> Result<Self> {
+    pub fn parse(
+        section: &'a [u8],
+        base: CodeAddr,
+        endian: Endian,
+        shape: &'a PcSectionShape,
+    ) -> Result<Self> {
         let start = Cursor::new("PC section", section, endian);
         let (mut cursor, mut entries) = (start, 0);
         while !cursor.is_at_end() {
-            Entry::read(&mut cursor, base, shape)?;
+            PcSectionEntry::read(&mut cursor, base, shape)?;
             entries += 1;
         }
         Ok(Self {
@@ -153,16 +158,16 @@ impl<'a> PcSection<'a> {
 pub struct Entries<'a> {
     cursor: Cursor<'a>,
     base: CodeAddr,
-    shape: &'a Shape,
+    shape: &'a PcSectionShape,
     left: usize,
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+    type Item = PcSectionEntry<'a>;
 
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<PcSectionEntry<'a>> {
         self.left = self.left.checked_sub(1)?;
-        Entry::read(&mut self.cursor, self.base, self.shape).ok()
+        PcSectionEntry::read(&mut self.cursor, self.base, self.shape).ok()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -174,16 +179,16 @@ impl ExactSizeIterator for Entries<'_> {}
 
 /// One entry: instructions or a function, and constants.
 #[derive(Clone, Copy)]
-pub struct Entry<'a> {
+pub struct PcSectionEntry<'a> {
     pcs: Cursor<'a>,
     constants: Cursor<'a>,
     size: Option<u64>,
     base: CodeAddr,
-    shape: &'a Shape,
+    shape: &'a PcSectionShape,
 }
 
-impl<'a> Entry<'a> {
-    fn read(cursor: &mut Cursor<'a>, base: CodeAddr, shape: &'a Shape) -> Result<Self> {
+impl<'a> PcSectionEntry<'a> {
+    fn read(cursor: &mut Cursor<'a>, base: CodeAddr, shape: &'a PcSectionShape) -> Result<Self> {
         let pcs = *cursor;
         for _ in 0..shape.addresses() {
             cursor.relative_pc(base, shape.wide)?;
@@ -237,8 +242,8 @@ impl<'a> Entry<'a> {
 
     /// The constants, in the order of the metadata, extended with zeros.
     #[must_use]
-    pub fn constants(&self) -> Constants<'a> {
-        Constants {
+    pub fn constants(&self) -> PcSectionConstants<'a> {
+        PcSectionConstants {
             cursor: self.constants,
             widths: self.shape.constants.iter(),
             compressed: self.shape.compressed,
@@ -246,8 +251,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn constant(cursor: &mut Cursor<'_>, width: Width, compressed: bool) -> Result<u64> {
-    if compressed && width != Width::One {
+fn constant(cursor: &mut Cursor<'_>, width: IntegerSize, compressed: bool) -> Result<u64> {
+    if compressed && width != IntegerSize::One {
         cursor.leb128("a constant")
     } else {
         cursor.uint("a constant", width.bytes())
@@ -274,13 +279,13 @@ impl Iterator for Pcs<'_> {
 
 /// Iterates over the constants of an entry.
 #[derive(Clone)]
-pub struct Constants<'a> {
+pub struct PcSectionConstants<'a> {
     cursor: Cursor<'a>,
-    widths: core::slice::Iter<'a, Width>,
+    widths: core::slice::Iter<'a, IntegerSize>,
     compressed: bool,
 }
 
-impl Iterator for Constants<'_> {
+impl Iterator for PcSectionConstants<'_> {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {

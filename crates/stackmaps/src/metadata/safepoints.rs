@@ -4,8 +4,8 @@
 //! A collector stops a thread at a safepoint, knows the thread's stack pointer, and has to visit
 //! the references in its frames. The table gives each frame's size and roots. It asks for memory by
 //! a trait, so that it works on another process's stack, or a copy, too, and holds no unsafe code.
-//! It finds a caller by the size of the frame alone; code whose return address is elsewhere, or
-//! whose references stay in registers, needs unwind information: [`deopt::Walker`](crate::deopt)
+//! It finds a caller by the size of the frame alone; code whose return address is in another place,
+//! or whose references stay in registers, needs unwind information: [`deopt::Walker`](crate::deopt)
 //! walks that.
 
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use core::ops::Range;
 use super::gc_map::{GcMap, RootKind};
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::error::{Error, Result};
-use crate::{Location, Place, Record, StackMap, StackMaps, StackSize, Statepoint};
+use crate::{Location, LocationKind, Record, StackMap, StackMaps, StackSize, Statepoint};
 
 /// The memory of the stack that is walked: words of 8 bytes in the order of the machine that runs
 /// it.
@@ -43,7 +43,7 @@ impl ReturnSlot {
         beyond: 0,
     };
 
-    /// The return address stands `offset` bytes from the frame's end; the caller's stack pointer is
+    /// The return address is `offset` bytes from the frame's end; the caller's stack pointer is
     /// `beyond` bytes from it.
     #[must_use]
     pub const fn new(offset: i64, beyond: u64) -> Self {
@@ -108,7 +108,7 @@ impl Safepoints {
     /// out.
     ///
     /// # Errors
-    /// [`Error::SafepointRoot`] for a reference elsewhere, [`Error::SafepointAddress`], [`Error::SafepointTwice`].
+    /// [`Error::SafepointRoot`] for a reference in another place, [`Error::SafepointAddress`], [`Error::SafepointTwice`].
     pub fn from_statepoints(
         maps: &StackMaps<'_>,
         sp: DwarfReg,
@@ -246,9 +246,9 @@ fn references(statepoint: &Statepoint<'_>, record: &Record<'_>, sp: DwarfReg) ->
         location,
     };
     // A null reference is a constant: nothing to visit.
-    let slot = |location: Location| match location.place {
-        Place::Indirect { reg, offset } if reg == sp => Ok(Some(offset)),
-        Place::Constant { .. } | Place::ConstantIndex { .. } => Ok(None),
+    let slot = |location: Location| match location.kind {
+        LocationKind::Indirect { reg, offset } if reg == sp => Ok(Some(offset)),
+        LocationKind::Constant { .. } | LocationKind::ConstantIndex { .. } => Ok(None),
         _ => Err(refused(location)),
     };
     let mut roots = Vec::new();
@@ -267,8 +267,8 @@ fn references(statepoint: &Statepoint<'_>, record: &Record<'_>, sp: DwarfReg) ->
         }
     }
     for location in statepoint.slots() {
-        match location.place {
-            Place::Direct { reg, offset } if reg == sp => add(pointer(offset, None)),
+        match location.kind {
+            LocationKind::Direct { reg, offset } if reg == sp => add(pointer(offset, None)),
             _ => return Err(refused(location)),
         }
     }

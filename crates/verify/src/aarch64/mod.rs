@@ -163,7 +163,7 @@ fn patchpoint_call(bytes: &[u8]) -> Option<(u64, u32)> {
 /// BRK, HVC, ISB, NOP, SMC, SVC. Of these the engine uses B, BL, BRK and NOP.
 fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
     if exchange.before.addr % LEN as u64 != 0 {
-        return Err("the changed instruction does not stand at a multiple of 4");
+        return Err("the changed instruction is not at a multiple of 4");
     }
     match is_exchangeable(exchange.old) && is_exchangeable(exchange.new) {
         true => Ok(()),

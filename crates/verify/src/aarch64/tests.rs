@@ -188,7 +188,7 @@ fn what_is_unknown_or_changes_the_system_is_refused() {
 }
 
 #[test]
-fn instructions_stand_at_multiples_of_four_and_have_four_bytes() {
+fn instructions_are_at_multiples_of_four_and_have_four_bytes() {
     let mut code = Vec::new();
     let misaligned = decode(0x1002, &bytes(&[NOP]), &mut code);
     assert_eq!(

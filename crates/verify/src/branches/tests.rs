@@ -16,7 +16,7 @@ fn found(arch: Arch, code: &[u8]) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// All instructions at these offsets lead in turns to `end` and to 0.
+/// All instructions at these offsets branch in turns to `end` and to 0.
 fn in_turns(offsets: &[u64], end: u64) -> Vec<(u64, u64)> {
     let targets = [end, 0].into_iter().cycle();
     offsets.iter().copied().zip(targets).collect()

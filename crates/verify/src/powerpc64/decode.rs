@@ -3,7 +3,7 @@
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
 
-use super::table::{self, Form, Word};
+use super::table::{self, OperandForm, Word};
 use super::{CTR, LR, XER, field, nothing, reg};
 use crate::facts::{Constant, Dest, Facts, Flow, StackPointer, StackStore, Step};
 
@@ -33,8 +33,8 @@ pub(super) fn facts(addr: u64, bits: u32) -> Facts {
     if facts.writes.contains(reg(SP)) {
         facts.writes = facts.writes.without(reg(SP));
         facts.stack = match (row.form, word.a()) {
-            (Form::AddImmediate(shift), SP) => StackPointer::Add(word.si() << shift),
-            (Form::StoreUpdate, SP) => StackPointer::Add(word.ds()),
+            (OperandForm::AddImmediate(shift), SP) => StackPointer::Add(word.si() << shift),
+            (OperandForm::StoreUpdate, SP) => StackPointer::Add(word.ds()),
             _ => StackPointer::Lost,
         };
     }
@@ -62,64 +62,70 @@ fn fields(mask: u32) -> RegSet {
     written.map(field).collect()
 }
 
-fn writes(form: Form, word: Word) -> RegSet {
+fn writes(form: OperandForm, word: Word) -> RegSet {
     let (t, a) = (word.t(), word.a());
     match form {
-        Form::Load { float: true, .. } | Form::FloatMove => floating(t),
-        Form::AddImmediate(_)
-        | Form::Load { .. }
-        | Form::LoadIndexed
-        | Form::Arithmetic
-        | Form::ArithmeticUnary
-        | Form::FromLink
-        | Form::FromCount
-        | Form::FromFields => general(t),
-        Form::OrImmediate(_)
-        | Form::LogicImmediate
-        | Form::StoreUpdate
-        | Form::Logic
-        | Form::LogicUnary
-        | Form::RotateLeftEnd
-        | Form::RotateRightEnd
-        | Form::RotateBothEnds
-        | Form::RotateWord
-        | Form::FromVector => general(a),
-        Form::LogicImmediateRecord => general(a).with(field(0)),
-        Form::ShiftSigned | Form::ShiftSignedWord | Form::ShiftSignedDouble => general(a).with(XER),
-        Form::StoreConditional => RegSet::of(&[field(0)]),
-        Form::Compare | Form::CompareSigned | Form::CompareUnsigned => RegSet::of(&[field(word.field())]),
-        Form::ToLink => RegSet::of(&[LR]),
-        Form::ToCount => RegSet::of(&[CTR]),
-        Form::ToFields => fields(word.fields()),
-        Form::ToVector => vector(word.vector()),
+        OperandForm::Load { float: true, .. } | OperandForm::FloatMove => floating(t),
+        OperandForm::AddImmediate(_)
+        | OperandForm::Load { .. }
+        | OperandForm::LoadIndexed
+        | OperandForm::Arithmetic
+        | OperandForm::ArithmeticUnary
+        | OperandForm::FromLink
+        | OperandForm::FromCount
+        | OperandForm::FromFields => general(t),
+        OperandForm::OrImmediate(_)
+        | OperandForm::LogicImmediate
+        | OperandForm::StoreUpdate
+        | OperandForm::Logic
+        | OperandForm::LogicUnary
+        | OperandForm::RotateLeftEnd
+        | OperandForm::RotateRightEnd
+        | OperandForm::RotateBothEnds
+        | OperandForm::RotateWord
+        | OperandForm::FromVector => general(a),
+        OperandForm::LogicImmediateRecord => general(a).with(field(0)),
+        OperandForm::ShiftSigned | OperandForm::ShiftSignedWord | OperandForm::ShiftSignedDouble => {
+            general(a).with(XER)
+        }
+        OperandForm::StoreConditional => RegSet::of(&[field(0)]),
+        OperandForm::Compare | OperandForm::CompareSigned | OperandForm::CompareUnsigned => {
+            RegSet::of(&[field(word.field())])
+        }
+        OperandForm::ToLink => RegSet::of(&[LR]),
+        OperandForm::ToCount => RegSet::of(&[CTR]),
+        OperandForm::ToFields => fields(word.fields()),
+        OperandForm::ToVector => vector(word.vector()),
         // A branch that counts.
-        Form::Branch if word.t() & 4 == 0 => RegSet::of(&[CTR]),
-        Form::Store { .. }
-        | Form::StoreIndexed
-        | Form::Jump
-        | Form::Branch
-        | Form::Return
-        | Form::JumpToCount
-        | Form::Trap
-        | Form::Barrier => RegSet::EMPTY,
+        OperandForm::Branch if word.t() & 4 == 0 => RegSet::of(&[CTR]),
+        OperandForm::Store { .. }
+        | OperandForm::StoreIndexed
+        | OperandForm::Jump
+        | OperandForm::Branch
+        | OperandForm::Return
+        | OperandForm::JumpToCount
+        | OperandForm::Trap
+        | OperandForm::Barrier => RegSet::EMPTY,
     }
 }
 
 /// What an instruction writes by way of the stack pointer.
-fn store(form: Form, word: Word) -> StackStore {
+fn store(form: OperandForm, word: Word) -> StackStore {
     let uses_stack = word.a() == SP;
     match form {
-        Form::Store { bytes, ds, .. } if uses_stack => {
+        OperandForm::Store { bytes, ds, .. } if uses_stack => {
             let from = if ds { word.ds() } else { word.si() };
             StackStore::Range(from, from + bytes)
         }
-        Form::StoreUpdate if uses_stack => StackStore::Range(word.ds(), word.ds() + 8),
-        Form::StoreIndexed | Form::StoreConditional if uses_stack || word.b() == SP => StackStore::Anywhere,
+        OperandForm::StoreUpdate if uses_stack => StackStore::Range(word.ds(), word.ds() + 8),
+        OperandForm::StoreIndexed | OperandForm::StoreConditional if uses_stack || word.b() == SP => {
+            StackStore::Anywhere
+        }
         _ => StackStore::None,
     }
 }
 
-fn constant(form: Form, word: Word) -> Option<Constant> {
+fn constant(form: OperandForm, word: Word) -> Option<Constant> {
     let (t, a) = (reg(word.t()), reg(word.a()));
     let rotated = |keep| Constant::Of {
         to: a,
@@ -133,13 +139,15 @@ fn constant(form: Form, word: Word) -> Option<Constant> {
     let up_to = |last: u32| u64::MAX << (63 - last);
     let from = |first: u32| u64::MAX >> first;
     match form {
-        Form::AddImmediate(shift) if word.a() == 0 => Some(Constant::Is(t, (word.si() << shift) as u64)),
-        Form::AddImmediate(shift) => Some(Constant::Of {
+        OperandForm::AddImmediate(shift) if word.a() == 0 => {
+            Some(Constant::Is(t, (word.si() << shift) as u64))
+        }
+        OperandForm::AddImmediate(shift) => Some(Constant::Of {
             to: t,
             from: a,
             step: Step::Add(word.si() << shift),
         }),
-        Form::OrImmediate(shift) => Some(Constant::Of {
+        OperandForm::OrImmediate(shift) => Some(Constant::Of {
             to: a,
             from: t,
             step: Step::Insert {
@@ -147,13 +155,13 @@ fn constant(form: Form, word: Word) -> Option<Constant> {
                 bits: word.ui() << shift,
             },
         }),
-        Form::RotateLeftEnd => Some(rotated(from(word.end()))),
-        Form::RotateRightEnd => Some(rotated(up_to(word.end()))),
-        Form::RotateBothEnds if word.end() <= 63 - word.shift() => {
+        OperandForm::RotateLeftEnd => Some(rotated(from(word.end()))),
+        OperandForm::RotateRightEnd => Some(rotated(up_to(word.end()))),
+        OperandForm::RotateBothEnds if word.end() <= 63 - word.shift() => {
             Some(rotated(from(word.end()) & up_to(63 - word.shift())))
         }
-        Form::ToCount => Some(moved(CTR, t)),
-        Form::FromCount => Some(moved(t, CTR)),
+        OperandForm::ToCount => Some(moved(CTR, t)),
+        OperandForm::FromCount => Some(moved(t, CTR)),
         _ => None,
     }
 }
@@ -166,23 +174,23 @@ fn moved(to: DwarfReg, from: DwarfReg) -> Constant {
     }
 }
 
-fn flow(form: Form, word: Word, facts: &mut Facts) {
+fn flow(form: OperandForm, word: Word, facts: &mut Facts) {
     let target = Dest::Address(word.target(facts.addr));
     facts.flow = match form {
-        Form::Jump | Form::Branch if word.links() => {
+        OperandForm::Jump | OperandForm::Branch if word.links() => {
             facts.refused = Some(
                 "calls without keeping the TOC pointer: save r2, call through r12 and CTR, and restore r2",
             );
             facts.writes = facts.writes.with(LR);
             Flow::Call(target)
         }
-        Form::Jump => Flow::Jump(target),
+        OperandForm::Jump => Flow::Jump(target),
         // Always.
-        Form::Branch if word.t() & 20 == 20 => Flow::Jump(target),
-        Form::Branch => Flow::Branch(target),
-        Form::Return => Flow::Return { plain: true },
-        Form::JumpToCount => Flow::Jump(Dest::Register(CTR)),
-        Form::Trap => Flow::Trap,
+        OperandForm::Branch if word.t() & 20 == 20 => Flow::Jump(target),
+        OperandForm::Branch => Flow::Branch(target),
+        OperandForm::Return => Flow::Return { plain: true },
+        OperandForm::JumpToCount => Flow::Jump(Dest::Register(CTR)),
+        OperandForm::Trap => Flow::Trap,
         _ => Flow::Next,
     };
 }

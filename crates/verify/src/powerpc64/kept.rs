@@ -6,7 +6,7 @@
 //! ```text
 //! mfocrf rX, 128
 //! mtlr rX
-//! ...              does not write the link register, and leaves nowhere
+//! ...              does not write the link register, and does not leave
 //! mflr rY
 //! mtocrf 128, rY
 //! ```

@@ -18,9 +18,9 @@
 //! | `ld r2,24(r1)` | `ld r2,40(r1)` |
 //!
 //! It returns before its last instruction. A thread that comes back to a site that was patched
-//! meanwhile still has to restore r2: at such a return offset stands `b .+8; ld r2,slot(r1)`, which
+//! meanwhile still has to restore r2: at such a return offset is `b .+8; ld r2,slot(r1)`, which
 //! is a unit, too, and does nothing for those who come from above. So is the `ld` behind a `b` that
-//! leads elsewhere, as to a stub. In original bytes there is also `bl` to a linker's stub, which
+//! leaves, as to a stub. In original bytes there is also `bl` to a linker's stub, which
 //! saves r2, with the restoring `ld` behind it.
 //!
 //! Condition field 0 can be kept in the link register, which is one unit, too: see [`kept`].
@@ -422,8 +422,8 @@ fn exchange(exchange: &Exchange<'_>) -> Result<(), &'static str> {
     }
 }
 
-/// Where a stub leads that a call leaves by: it saves r2, puts the address into r12 (ELFv2) or the
-/// descriptor's into r11 (ELFv1), and goes there as calls do; nothing else.
+/// The target of a stub that a call leaves by: it saves r2, puts the address into r12 (ELFv2) or
+/// the descriptor's into r11 (ELFv1), and goes there as calls do; nothing else.
 fn leaving(convention: &Convention, register: DwarfReg, end: &[u32], addr: u64, bytes: &[u8]) -> Option<u64> {
     let middle = bytes.len().checked_sub(4 * (1 + end.len()))?;
     let (save, rest) = bytes.split_at_checked(4)?;

@@ -2,7 +2,7 @@
 
 /// The operands of an instruction, and what it does with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum OperandForm {
     /// rt = ra (or 0 for r0) + a signed immediate, shifted to the left by so many bits.
     AddImmediate(u32),
     /// ra = rs with an unsigned immediate, shifted to the left by so many bits.
@@ -80,10 +80,10 @@ pub(super) struct Row {
     mask: u32,
     value: u32,
     pub(super) name: &'static str,
-    pub(super) form: Form,
+    pub(super) form: OperandForm,
 }
 
-const fn row(mask: u32, value: u32, name: &'static str, form: Form) -> Row {
+const fn row(mask: u32, value: u32, name: &'static str, form: OperandForm) -> Row {
     Row {
         mask,
         value,
@@ -93,45 +93,45 @@ const fn row(mask: u32, value: u32, name: &'static str, form: Form) -> Row {
 }
 
 /// By primary opcode alone.
-const fn op(opcode: u32, name: &'static str, form: Form) -> Row {
+const fn op(opcode: u32, name: &'static str, form: OperandForm) -> Row {
     row(0xfc00_0000, opcode << 26, name, form)
 }
 
 /// By primary opcode and the two lowest bits.
-const fn ds(opcode: u32, xo: u32, name: &'static str, form: Form) -> Row {
+const fn ds(opcode: u32, xo: u32, name: &'static str, form: OperandForm) -> Row {
     row(0xfc00_0003, opcode << 26 | xo, name, form)
 }
 
 /// By primary opcode 31, ten bits of extended opcode, and the lowest bit.
-const fn x(xo: u32, name: &'static str, form: Form) -> Row {
+const fn x(xo: u32, name: &'static str, form: OperandForm) -> Row {
     row(0xfc00_07ff, 31 << 26 | xo << 1, name, form)
 }
 
 /// The same with the third register unused.
-const fn x_unary(xo: u32, name: &'static str, form: Form) -> Row {
+const fn x_unary(xo: u32, name: &'static str, form: OperandForm) -> Row {
     row(0xfc00_ffff, 31 << 26 | xo << 1, name, form)
 }
 
 /// By primary opcode 30, three bits of extended opcode, and the lowest bit.
-const fn md(xo: u32, name: &'static str, form: Form) -> Row {
+const fn md(xo: u32, name: &'static str, form: OperandForm) -> Row {
     row(0xfc00_001d, 30 << 26 | xo << 2, name, form)
 }
 
 /// By all bits but the first register, or by all.
-const fn spr(value: u32, name: &'static str, form: Form) -> Row {
+const fn spr(value: u32, name: &'static str, form: OperandForm) -> Row {
     row(0xfc1f_ffff, value, name, form)
 }
 
-const fn word(value: u32, name: &'static str, form: Form) -> Row {
+const fn word(value: u32, name: &'static str, form: OperandForm) -> Row {
     row(u32::MAX, value, name, form)
 }
 
-const fn load(float: bool) -> Form {
-    Form::Load { float, ds: false }
+const fn load(float: bool) -> OperandForm {
+    OperandForm::Load { float, ds: false }
 }
 
-const fn store(bytes: i64) -> Form {
-    Form::Store {
+const fn store(bytes: i64) -> OperandForm {
+    OperandForm::Store {
         bytes,
         float: false,
         ds: false,
@@ -139,29 +139,29 @@ const fn store(bytes: i64) -> Form {
 }
 
 static ROWS: &[Row] = &[
-    word(0x0000_0000, ".long 0", Form::Trap),
-    word(0x7fe0_0008, "trap", Form::Trap),
-    row(0xfc40_0000, 10 << 26, "cmpl", Form::CompareUnsigned),
-    row(0xfc40_0000, 11 << 26, "cmp", Form::CompareSigned),
-    op(14, "addi", Form::AddImmediate(0)),
-    op(15, "addis", Form::AddImmediate(16)),
-    op(16, "bc", Form::Branch),
-    op(18, "b", Form::Jump),
-    word(0x4e80_0020, "blr", Form::Return),
-    word(0x4e80_0420, "bctr", Form::JumpToCount),
-    word(0x4c00_012c, "isync", Form::Barrier),
-    row(0xfc00_0001, 21 << 26, "rlwinm", Form::RotateWord),
-    op(24, "ori", Form::OrImmediate(0)),
-    op(25, "oris", Form::OrImmediate(16)),
-    op(26, "xori", Form::LogicImmediate),
-    op(27, "xoris", Form::LogicImmediate),
-    op(28, "andi.", Form::LogicImmediateRecord),
-    op(29, "andis.", Form::LogicImmediateRecord),
-    md(0, "rldicl", Form::RotateLeftEnd),
-    md(1, "rldicr", Form::RotateRightEnd),
-    md(2, "rldic", Form::RotateBothEnds),
-    row(0xfc40_07ff, 31 << 26, "cmp", Form::Compare),
-    row(0xfc40_07ff, 31 << 26 | 32 << 1, "cmpl", Form::Compare),
+    word(0x0000_0000, ".long 0", OperandForm::Trap),
+    word(0x7fe0_0008, "trap", OperandForm::Trap),
+    row(0xfc40_0000, 10 << 26, "cmpl", OperandForm::CompareUnsigned),
+    row(0xfc40_0000, 11 << 26, "cmp", OperandForm::CompareSigned),
+    op(14, "addi", OperandForm::AddImmediate(0)),
+    op(15, "addis", OperandForm::AddImmediate(16)),
+    op(16, "bc", OperandForm::Branch),
+    op(18, "b", OperandForm::Jump),
+    word(0x4e80_0020, "blr", OperandForm::Return),
+    word(0x4e80_0420, "bctr", OperandForm::JumpToCount),
+    word(0x4c00_012c, "isync", OperandForm::Barrier),
+    row(0xfc00_0001, 21 << 26, "rlwinm", OperandForm::RotateWord),
+    op(24, "ori", OperandForm::OrImmediate(0)),
+    op(25, "oris", OperandForm::OrImmediate(16)),
+    op(26, "xori", OperandForm::LogicImmediate),
+    op(27, "xoris", OperandForm::LogicImmediate),
+    op(28, "andi.", OperandForm::LogicImmediateRecord),
+    op(29, "andis.", OperandForm::LogicImmediateRecord),
+    md(0, "rldicl", OperandForm::RotateLeftEnd),
+    md(1, "rldicr", OperandForm::RotateRightEnd),
+    md(2, "rldic", OperandForm::RotateBothEnds),
+    row(0xfc40_07ff, 31 << 26, "cmp", OperandForm::Compare),
+    row(0xfc40_07ff, 31 << 26 | 32 << 1, "cmpl", OperandForm::Compare),
     op(32, "lwz", load(false)),
     op(34, "lbz", load(false)),
     op(36, "stw", store(4)),
@@ -174,7 +174,7 @@ static ROWS: &[Row] = &[
     op(
         52,
         "stfs",
-        Form::Store {
+        OperandForm::Store {
             bytes: 4,
             float: true,
             ds: false,
@@ -183,7 +183,7 @@ static ROWS: &[Row] = &[
     op(
         54,
         "stfd",
-        Form::Store {
+        OperandForm::Store {
             bytes: 8,
             float: true,
             ds: false,
@@ -193,7 +193,7 @@ static ROWS: &[Row] = &[
         58,
         0,
         "ld",
-        Form::Load {
+        OperandForm::Load {
             float: false,
             ds: true,
         },
@@ -202,7 +202,7 @@ static ROWS: &[Row] = &[
         58,
         2,
         "lwa",
-        Form::Load {
+        OperandForm::Load {
             float: false,
             ds: true,
         },
@@ -211,91 +211,96 @@ static ROWS: &[Row] = &[
         62,
         0,
         "std",
-        Form::Store {
+        OperandForm::Store {
             bytes: 8,
             float: false,
             ds: true,
         },
     ),
-    ds(62, 1, "stdu", Form::StoreUpdate),
-    x(21, "ldx", Form::LoadIndexed),
-    x(23, "lwzx", Form::LoadIndexed),
-    x(87, "lbzx", Form::LoadIndexed),
-    x(279, "lhzx", Form::LoadIndexed),
-    x(341, "lwax", Form::LoadIndexed),
-    x(343, "lhax", Form::LoadIndexed),
-    x(20, "lwarx", Form::LoadIndexed),
-    x(52, "lbarx", Form::LoadIndexed),
-    x(84, "ldarx", Form::LoadIndexed),
-    x(116, "lharx", Form::LoadIndexed),
-    x(149, "stdx", Form::StoreIndexed),
-    x(151, "stwx", Form::StoreIndexed),
-    x(215, "stbx", Form::StoreIndexed),
-    x(407, "sthx", Form::StoreIndexed),
+    ds(62, 1, "stdu", OperandForm::StoreUpdate),
+    x(21, "ldx", OperandForm::LoadIndexed),
+    x(23, "lwzx", OperandForm::LoadIndexed),
+    x(87, "lbzx", OperandForm::LoadIndexed),
+    x(279, "lhzx", OperandForm::LoadIndexed),
+    x(341, "lwax", OperandForm::LoadIndexed),
+    x(343, "lhax", OperandForm::LoadIndexed),
+    x(20, "lwarx", OperandForm::LoadIndexed),
+    x(52, "lbarx", OperandForm::LoadIndexed),
+    x(84, "ldarx", OperandForm::LoadIndexed),
+    x(116, "lharx", OperandForm::LoadIndexed),
+    x(149, "stdx", OperandForm::StoreIndexed),
+    x(151, "stwx", OperandForm::StoreIndexed),
+    x(215, "stbx", OperandForm::StoreIndexed),
+    x(407, "sthx", OperandForm::StoreIndexed),
     row(
         0xfc00_07ff,
         31 << 26 | 150 << 1 | 1,
         "stwcx.",
-        Form::StoreConditional,
+        OperandForm::StoreConditional,
     ),
     row(
         0xfc00_07ff,
         31 << 26 | 214 << 1 | 1,
         "stdcx.",
-        Form::StoreConditional,
+        OperandForm::StoreConditional,
     ),
     row(
         0xfc00_07ff,
         31 << 26 | 694 << 1 | 1,
         "stbcx.",
-        Form::StoreConditional,
+        OperandForm::StoreConditional,
     ),
     row(
         0xfc00_07ff,
         31 << 26 | 726 << 1 | 1,
         "sthcx.",
-        Form::StoreConditional,
+        OperandForm::StoreConditional,
     ),
-    x(40, "subf", Form::Arithmetic),
-    x(233, "mulld", Form::Arithmetic),
-    x(235, "mullw", Form::Arithmetic),
-    x(266, "add", Form::Arithmetic),
-    x_unary(104, "neg", Form::ArithmeticUnary),
-    x(24, "slw", Form::Logic),
-    x(27, "sld", Form::Logic),
-    x(28, "and", Form::Logic),
-    x(60, "andc", Form::Logic),
-    x(124, "nor", Form::Logic),
-    x(284, "eqv", Form::Logic),
-    x(316, "xor", Form::Logic),
-    x(412, "orc", Form::Logic),
-    x(444, "or", Form::Logic),
-    x(476, "nand", Form::Logic),
-    x(536, "srw", Form::Logic),
-    x(539, "srd", Form::Logic),
-    x_unary(26, "cntlzw", Form::LogicUnary),
-    x_unary(58, "cntlzd", Form::LogicUnary),
-    x_unary(922, "extsh", Form::LogicUnary),
-    x_unary(954, "extsb", Form::LogicUnary),
-    x_unary(986, "extsw", Form::LogicUnary),
-    x(792, "sraw", Form::ShiftSigned),
-    x(794, "srad", Form::ShiftSigned),
-    x(824, "srawi", Form::ShiftSignedWord),
-    row(0xfc00_07fd, 31 << 26 | 413 << 2, "sradi", Form::ShiftSignedDouble),
-    spr(0x7c08_02a6, "mflr", Form::FromLink),
-    spr(0x7c09_02a6, "mfctr", Form::FromCount),
-    spr(0x7c08_03a6, "mtlr", Form::ToLink),
-    spr(0x7c09_03a6, "mtctr", Form::ToCount),
-    spr(0x7c00_0026, "mfcr", Form::FromFields),
-    row(0xfc10_0fff, 0x7c10_0026, "mfocrf", Form::FromFields),
-    row(0xfc10_0fff, 0x7c00_0120, "mtcrf", Form::ToFields),
-    row(0xfc10_0fff, 0x7c10_0120, "mtocrf", Form::ToFields),
-    row(0xfc1f_07ff, 63 << 26 | 72 << 1, "fmr", Form::FloatMove),
-    row(0xfc00_fffe, 31 << 26 | 51 << 1, "mfvsrd", Form::FromVector),
-    row(0xfc00_fffe, 31 << 26 | 179 << 1, "mtvsrd", Form::ToVector),
-    word(0x7c00_04ac, "sync", Form::Barrier),
-    word(0x7c20_04ac, "lwsync", Form::Barrier),
-    word(0x7c00_06ac, "eieio", Form::Barrier),
+    x(40, "subf", OperandForm::Arithmetic),
+    x(233, "mulld", OperandForm::Arithmetic),
+    x(235, "mullw", OperandForm::Arithmetic),
+    x(266, "add", OperandForm::Arithmetic),
+    x_unary(104, "neg", OperandForm::ArithmeticUnary),
+    x(24, "slw", OperandForm::Logic),
+    x(27, "sld", OperandForm::Logic),
+    x(28, "and", OperandForm::Logic),
+    x(60, "andc", OperandForm::Logic),
+    x(124, "nor", OperandForm::Logic),
+    x(284, "eqv", OperandForm::Logic),
+    x(316, "xor", OperandForm::Logic),
+    x(412, "orc", OperandForm::Logic),
+    x(444, "or", OperandForm::Logic),
+    x(476, "nand", OperandForm::Logic),
+    x(536, "srw", OperandForm::Logic),
+    x(539, "srd", OperandForm::Logic),
+    x_unary(26, "cntlzw", OperandForm::LogicUnary),
+    x_unary(58, "cntlzd", OperandForm::LogicUnary),
+    x_unary(922, "extsh", OperandForm::LogicUnary),
+    x_unary(954, "extsb", OperandForm::LogicUnary),
+    x_unary(986, "extsw", OperandForm::LogicUnary),
+    x(792, "sraw", OperandForm::ShiftSigned),
+    x(794, "srad", OperandForm::ShiftSigned),
+    x(824, "srawi", OperandForm::ShiftSignedWord),
+    row(
+        0xfc00_07fd,
+        31 << 26 | 413 << 2,
+        "sradi",
+        OperandForm::ShiftSignedDouble,
+    ),
+    spr(0x7c08_02a6, "mflr", OperandForm::FromLink),
+    spr(0x7c09_02a6, "mfctr", OperandForm::FromCount),
+    spr(0x7c08_03a6, "mtlr", OperandForm::ToLink),
+    spr(0x7c09_03a6, "mtctr", OperandForm::ToCount),
+    spr(0x7c00_0026, "mfcr", OperandForm::FromFields),
+    row(0xfc10_0fff, 0x7c10_0026, "mfocrf", OperandForm::FromFields),
+    row(0xfc10_0fff, 0x7c00_0120, "mtcrf", OperandForm::ToFields),
+    row(0xfc10_0fff, 0x7c10_0120, "mtocrf", OperandForm::ToFields),
+    row(0xfc1f_07ff, 63 << 26 | 72 << 1, "fmr", OperandForm::FloatMove),
+    row(0xfc00_fffe, 31 << 26 | 51 << 1, "mfvsrd", OperandForm::FromVector),
+    row(0xfc00_fffe, 31 << 26 | 179 << 1, "mtvsrd", OperandForm::ToVector),
+    word(0x7c00_04ac, "sync", OperandForm::Barrier),
+    word(0x7c20_04ac, "lwsync", OperandForm::Barrier),
+    word(0x7c00_06ac, "eieio", OperandForm::Barrier),
 ];
 
 /// The row of an instruction.

@@ -293,7 +293,7 @@ fn unknown_instructions_are_refused_where_they_are_executed() {
         0x4d82_0420,
     ] {
         refused!(any_reg().check(&[word]), Refused);
-        // Not where nothing leads there.
+        // Not where nothing goes there.
         let site = any_reg();
         let over = 0x4800_0008;
         site.accepts(&[over, word]);
@@ -378,9 +378,9 @@ fn a_call_is_one_unit() {
         };
         assert!(site.check(&[&LOAD_C[..], other].concat()).is_err());
         // Another address.
-        let mut elsewhere = call.clone();
-        elsewhere[3] += 4;
-        refused!(site.check(&elsewhere), Undeclared);
+        let mut other_call = call.clone();
+        other_call[3] += 4;
+        refused!(site.check(&other_call), Undeclared);
     }
     let any = any_reg();
     any.accepts(&[&LOAD_HELPER[..], &CALL_V2].concat());
@@ -463,7 +463,7 @@ fn return_offsets_restore_the_toc_pointer() {
     site.accepts(&words(9, &restored));
     refused!(site.check(&words(9, &[])), ReturnOffset);
     refused!(site.check(&words(8, &restored)), ReturnOffset);
-    // Behind a jump that does not come back here, nothing has to lead over it.
+    // Behind a jump that does not come back here, nothing has to go over it.
     site.accepts(&words(9, &[0x4800_0000 | (LEN - 36), 0xe841_0018]));
     refused!(site.check(&words(9, &[NOP, 0xe841_0018])), ReturnOffset);
     // Executed from above, r2 would come from a slot that nobody filled.

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt::{self, Write};
 
-use super::table::{self, Form, Word};
+use super::table::{self, OperandForm, Word};
 
 pub(super) fn write(addr: u64, bits: u32, out: &mut String) {
     // Writing to a string does not fail.
@@ -28,59 +28,65 @@ impl fmt::Display for Base {
     }
 }
 
-fn instruction(addr: u64, name: &str, form: Form, word: Word, out: &mut String) -> fmt::Result {
+fn instruction(addr: u64, name: &str, form: OperandForm, word: Word, out: &mut String) -> fmt::Result {
     let (t, a, b) = (word.t(), word.a(), word.b());
     let suffix = if word.is_double() { "d" } else { "w" };
     match form {
-        Form::AddImmediate(shift) if a == 0 => {
+        OperandForm::AddImmediate(shift) if a == 0 => {
             let name = if shift == 0 { "li" } else { "lis" };
             write!(out, "{name} r{t}, {}", word.si())
         }
-        Form::AddImmediate(_) => write!(out, "{name} r{t}, r{a}, {}", word.si()),
-        Form::OrImmediate(_) | Form::LogicImmediate | Form::LogicImmediateRecord => {
+        OperandForm::AddImmediate(_) => write!(out, "{name} r{t}, r{a}, {}", word.si()),
+        OperandForm::OrImmediate(_) | OperandForm::LogicImmediate | OperandForm::LogicImmediateRecord => {
             write!(out, "{name} r{a}, r{t}, {}", word.ui())
         }
-        Form::Load { float, ds } | Form::Store { float, ds, .. } => {
+        OperandForm::Load { float, ds } | OperandForm::Store { float, ds, .. } => {
             let file = if float { 'f' } else { 'r' };
             let disp = if ds { word.ds() } else { word.si() };
             write!(out, "{name} {file}{t}, {disp}({})", Base(a))
         }
-        Form::StoreUpdate => write!(out, "{name} r{t}, {}(r{a})", word.ds()),
-        Form::LoadIndexed | Form::StoreIndexed | Form::StoreConditional => {
+        OperandForm::StoreUpdate => write!(out, "{name} r{t}, {}(r{a})", word.ds()),
+        OperandForm::LoadIndexed | OperandForm::StoreIndexed | OperandForm::StoreConditional => {
             write!(out, "{name} r{t}, {}, r{b}", Base(a))
         }
-        Form::Arithmetic => write!(out, "{name} r{t}, r{a}, r{b}"),
-        Form::ArithmeticUnary => write!(out, "{name} r{t}, r{a}"),
-        Form::Logic if t == b && name == "or" => write!(out, "mr r{a}, r{t}"),
-        Form::Logic | Form::ShiftSigned => write!(out, "{name} r{a}, r{t}, r{b}"),
-        Form::LogicUnary => write!(out, "{name} r{a}, r{t}"),
-        Form::ShiftSignedWord => write!(out, "{name} r{a}, r{t}, {b}"),
-        Form::ShiftSignedDouble => write!(out, "{name} r{a}, r{t}, {}", word.shift()),
-        Form::RotateLeftEnd | Form::RotateRightEnd | Form::RotateBothEnds => {
+        OperandForm::Arithmetic => write!(out, "{name} r{t}, r{a}, r{b}"),
+        OperandForm::ArithmeticUnary => write!(out, "{name} r{t}, r{a}"),
+        OperandForm::Logic if t == b && name == "or" => write!(out, "mr r{a}, r{t}"),
+        OperandForm::Logic | OperandForm::ShiftSigned => write!(out, "{name} r{a}, r{t}, r{b}"),
+        OperandForm::LogicUnary => write!(out, "{name} r{a}, r{t}"),
+        OperandForm::ShiftSignedWord => write!(out, "{name} r{a}, r{t}, {b}"),
+        OperandForm::ShiftSignedDouble => write!(out, "{name} r{a}, r{t}, {}", word.shift()),
+        OperandForm::RotateLeftEnd | OperandForm::RotateRightEnd | OperandForm::RotateBothEnds => {
             write!(out, "{name} r{a}, r{t}, {}, {}", word.shift(), word.end())
         }
-        Form::RotateWord => {
+        OperandForm::RotateWord => {
             let (first, last) = (word.0 >> 6 & 31, word.0 >> 1 & 31);
             write!(out, "{name} r{a}, r{t}, {b}, {first}, {last}")
         }
-        Form::Compare => write!(out, "{name}{suffix} cr{}, r{a}, r{b}", word.field()),
-        Form::CompareSigned => write!(out, "{name}{suffix}i cr{}, r{a}, {}", word.field(), word.si()),
-        Form::CompareUnsigned => write!(out, "{name}{suffix}i cr{}, r{a}, {}", word.field(), word.ui()),
-        Form::FromLink | Form::FromCount | Form::ToLink | Form::ToCount => write!(out, "{name} r{t}"),
-        Form::FromFields if name == "mfcr" => write!(out, "{name} r{t}"),
-        Form::FromFields => write!(out, "{name} r{t}, {}", word.fields()),
-        Form::ToFields => write!(out, "{name} {}, r{t}", word.fields()),
-        Form::FloatMove => write!(out, "{name} f{t}, f{b}"),
-        Form::FromVector => write!(out, "{name} r{a}, vs{}", word.vector()),
-        Form::ToVector => write!(out, "{name} vs{}, r{a}", word.vector()),
-        Form::Jump | Form::Branch => branch(addr, name, form, word, out),
-        Form::Return | Form::JumpToCount | Form::Trap | Form::Barrier => out.write_str(name),
+        OperandForm::Compare => write!(out, "{name}{suffix} cr{}, r{a}, r{b}", word.field()),
+        OperandForm::CompareSigned => write!(out, "{name}{suffix}i cr{}, r{a}, {}", word.field(), word.si()),
+        OperandForm::CompareUnsigned => {
+            write!(out, "{name}{suffix}i cr{}, r{a}, {}", word.field(), word.ui())
+        }
+        OperandForm::FromLink | OperandForm::FromCount | OperandForm::ToLink | OperandForm::ToCount => {
+            write!(out, "{name} r{t}")
+        }
+        OperandForm::FromFields if name == "mfcr" => write!(out, "{name} r{t}"),
+        OperandForm::FromFields => write!(out, "{name} r{t}, {}", word.fields()),
+        OperandForm::ToFields => write!(out, "{name} {}, r{t}", word.fields()),
+        OperandForm::FloatMove => write!(out, "{name} f{t}, f{b}"),
+        OperandForm::FromVector => write!(out, "{name} r{a}, vs{}", word.vector()),
+        OperandForm::ToVector => write!(out, "{name} vs{}, r{a}", word.vector()),
+        OperandForm::Jump | OperandForm::Branch => branch(addr, name, form, word, out),
+        OperandForm::Return | OperandForm::JumpToCount | OperandForm::Trap | OperandForm::Barrier => {
+            out.write_str(name)
+        }
     }
 }
 
-fn branch(addr: u64, name: &str, form: Form, word: Word, out: &mut String) -> fmt::Result {
+fn branch(addr: u64, name: &str, form: OperandForm, word: Word, out: &mut String) -> fmt::Result {
     let (link, target) = (if word.links() { "l" } else { "" }, word.target(addr));
-    if form == Form::Jump {
+    if form == OperandForm::Jump {
         return write!(out, "{name}{link} {target:#x}");
     }
     let bit = ["lt", "gt", "eq", "so"]

@@ -121,7 +121,7 @@ fn plain(addr: u64, len: u8) -> Facts {
     }
 }
 
-/// A compressed instruction. Of those in code that stands already, calls are of interest.
+/// A compressed instruction. Of those in code that is there already, calls are of interest.
 fn short(addr: u64, half: u16) -> Facts {
     let facts = plain(addr, 2);
     let (rs1, rs2) = (half >> 7 & 31, half >> 2 & 31);

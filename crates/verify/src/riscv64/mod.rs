@@ -1,11 +1,11 @@
 //! RISC-V, 64 bits: a decoder of the instructions that sequences are made of, turned into
 //! [`Facts`].
 //!
-//! The lowest bits of an instruction tell its length, so code that stands already decodes whatever
-//! it holds; an instruction that is not known is refused where a sequence has it. What is known
-//! changes general and floating-point registers and memory only: no floating-point arithmetic,
-//! which raises exceptions, no control registers, no calls of the environment. Of compressed
-//! instructions sequences may have the nop only.
+//! The lowest bits of an instruction tell its length, so code that is there already decodes
+//! whatever it holds; an instruction that is not known is refused where a sequence has it. What is
+//! known changes general and floating-point registers and memory only: no floating-point
+//! arithmetic, which raises exceptions, no control registers, no calls of the environment. Of
+//! compressed instructions sequences may have the nop only.
 //!
 //! Sources: The RISC-V Instruction Set Manual, volume I, 1.5 (lengths), 2, 5, 14, 20, 21, 27 and 34
 //! (encodings); RISC-V ELF psABI, 1.1 and 1.2 (registers), 4 (DWARF numbers).

@@ -81,7 +81,7 @@ fn every_encoding_of_the_assembler_is_decoded() {
 }
 
 #[test]
-fn branches_lead_where_llvm_says() {
+fn branches_have_the_targets_that_llvm_says() {
     for (text, hex) in ENCODINGS.lines().filter_map(|line| line.split_once('\t')) {
         let is_branch = text.starts_with('b') || text.starts_with("jal ");
         let Some(distance) = text

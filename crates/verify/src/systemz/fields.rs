@@ -3,22 +3,22 @@
 use alloc::string::String;
 use core::fmt::Write;
 
-use super::table::{self, File, Imm, Known, Layout};
+use super::table::{self, File, Imm, KnownInstruction, Layout};
 
 /// Where things are in an instruction, by its layout; what the layout has not is 0.
 #[derive(Clone, Copy)]
 pub(super) struct Fields {
     pub(super) addr: u64,
     pub(super) len: u8,
-    pub(super) known: Option<&'static Known>,
+    pub(super) known: Option<&'static KnownInstruction>,
     pub(super) r1: u8,
-    /// The second register: R2, or R3 where an address stands behind.
+    /// The second register: R2, or R3 where an address follows.
     pub(super) r2: u8,
     pub(super) base: u8,
     pub(super) index: u8,
     pub(super) disp: i64,
     pub(super) imm: i64,
-    /// Where a distance leads.
+    /// The target of a distance.
     pub(super) target: u64,
     /// The bytes, left-aligned.
     bytes: [u8; 6],

@@ -3,7 +3,7 @@
 //!
 //! The two leftmost bits of an instruction tell its length, so all code decodes into instructions;
 //! one that the [`table`] does not know is refused where a sequence has it, and goes on to the next
-//! in code that stands already. What is known changes general and floating-point registers, the
+//! in code that is there already. What is known changes general and floating-point registers, the
 //! condition code and memory only: nothing that raises or masks floating-point exceptions, uses
 //! access or control registers, or enters the kernel.
 //!
@@ -25,7 +25,7 @@ pub(crate) use branches::branches;
 use fields::Fields;
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
-use table::{Does, File, Known, Layout};
+use table::{Does, File, KnownInstruction, Layout};
 
 use super::facts::{
     Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Step, Undecodable,
@@ -75,7 +75,7 @@ const STACK_POINTER: u16 = 15;
 /// r14, which calls link through.
 const LINK: u8 = 14;
 
-/// The registers that LLVM gives up at patchpoints and stackmaps.
+/// The registers that LLVM clobbers at patchpoints and stackmaps.
 const FREE: RegSet = RegSet::of(&[reg(0), reg(1), reg(14)]);
 const GENERAL: RegSet = numbers(0, 15);
 const FLOATS: RegSet = numbers(16, 31);
@@ -282,7 +282,7 @@ fn facts(fields: &Fields) -> Facts {
 }
 
 /// Whether the condition code may change. Of what computes, nothing is taken to leave it alone.
-fn may_set_condition(known: &Known) -> bool {
+fn may_set_condition(known: &KnownInstruction) -> bool {
     match known.does {
         Does::Branch | Does::Call | Does::Counts | Does::LoadsMany | Does::StoresMany => false,
         Does::Constant(_) | Does::Copies => false,
@@ -293,7 +293,7 @@ fn may_set_condition(known: &Known) -> bool {
 }
 
 /// Every register that is written, the stack pointer included.
-fn written(fields: &Fields, known: &Known) -> RegSet {
+fn written(fields: &Fields, known: &KnownInstruction) -> RegSet {
     let general = |n: u8| RegSet::of(&[reg(n.into())]);
     let first = match known.layout.first_file() {
         File::Float => RegSet::of(&[float(fields.r1)]),
@@ -310,7 +310,7 @@ fn written(fields: &Fields, known: &Known) -> RegSet {
 }
 
 /// What an instruction that writes r15 does to it.
-fn stack_pointer(fields: &Fields, known: &Known) -> StackPointer {
+fn stack_pointer(fields: &Fields, known: &KnownInstruction) -> StackPointer {
     let own = fields.base == STACK_POINTER as u8 && fields.index == 0;
     match (known.name, known.does) {
         ("aghi" | "agfi", _) => StackPointer::Add(fields.imm),
@@ -319,7 +319,7 @@ fn stack_pointer(fields: &Fields, known: &Known) -> StackPointer {
     }
 }
 
-fn store(fields: &Fields, known: &Known) -> StackStore {
+fn store(fields: &Fields, known: &KnownInstruction) -> StackStore {
     let size = match known.does {
         Does::Stores(size) | Does::Swaps(size) => i64::from(size),
         Does::StoresMany => fields.many().count() as i64 * 8,
@@ -344,7 +344,7 @@ fn indexed(register: u8, disp: i64, size: i64) -> StackStore {
 }
 
 /// The register that becomes a constant.
-fn constant(fields: &Fields, known: &Known) -> Option<Constant> {
+fn constant(fields: &Fields, known: &KnownInstruction) -> Option<Constant> {
     let to = reg(fields.r1.into());
     let of = |from, step| Constant::Of { to, from, step };
     match known.does {
@@ -373,7 +373,7 @@ fn constant(fields: &Fields, known: &Known) -> Option<Constant> {
 }
 
 /// A mask of 0 never branches, one of 15 always does. A register 0 as a target means not to branch.
-fn branch(fields: &Fields, known: &Known, facts: Facts) -> Facts {
+fn branch(fields: &Fields, known: &KnownInstruction, facts: Facts) -> Facts {
     const ALWAYS: u8 = 15;
     let (dest, mask) = match known.layout {
         Layout::Rr(..) => (Dest::Register(reg(fields.r2.into())), fields.r1),
@@ -408,7 +408,7 @@ fn branch(fields: &Fields, known: &Known, facts: Facts) -> Facts {
     }
 }
 
-fn call(fields: &Fields, known: &Known, facts: Facts) -> Facts {
+fn call(fields: &Fields, known: &KnownInstruction, facts: Facts) -> Facts {
     let dest = match known.layout {
         Layout::Rr(..) => Dest::Register(reg(fields.r2.into())),
         _ => Dest::Address(fields.target),

@@ -89,7 +89,7 @@ pub(super) enum Does {
 
 /// One instruction.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct KnownInstruction {
     /// The operation code, without the bits between its parts.
     op: u16,
     pub(super) name: &'static str,
@@ -98,7 +98,7 @@ pub(super) struct Known {
 }
 
 /// The instruction that these bytes, left-aligned, are.
-pub(super) fn find(bytes: [u8; 6]) -> Option<&'static Known> {
+pub(super) fn find(bytes: [u8; 6]) -> Option<&'static KnownInstruction> {
     let [first, second, .., last] = bytes;
     let wide = u16::from(first) << 8;
     // Which bits belong to the operation code depends on its first byte.
@@ -114,7 +114,7 @@ pub(super) fn find(bytes: [u8; 6]) -> Option<&'static Known> {
 
 macro_rules! known {
     ($($op:literal $name:literal $layout:expr, $does:expr;)*) => {
-        [$(Known { op: $op, name: $name, layout: $layout, does: $does }),*]
+        [$(KnownInstruction { op: $op, name: $name, layout: $layout, does: $does }),*]
     };
 }
 
@@ -125,7 +125,7 @@ use Layout::*;
 
 /// In ascending order.
 #[rustfmt::skip]
-static KNOWN: [Known; 288] = known! {
+static KNOWN: [KnownInstruction; 288] = known! {
     0x07 "bcr" Rr(Mask, General), Branch;
     0x0d "basr" Rr(General, General), Call;
     0x10 "lpr" Rr(General, General), Sets;

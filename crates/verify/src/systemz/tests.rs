@@ -95,7 +95,7 @@ fn set(registers: &[u16]) -> RegSet {
     registers.iter().map(|number| reg(*number)).collect()
 }
 
-/// What the assembler's text is here: branches lead to addresses, and `br` is a `bcr`.
+/// What the assembler's text is here: branches have addresses as targets, and `br` is a `bcr`.
 fn expected_text(text: &str, at: u64) -> String {
     let text = match text.strip_prefix("br ") {
         Some(register) => format!("bcr 15, {register}"),
@@ -483,10 +483,10 @@ fn branches_and_ends() {
         addr: CodeAddr::new(STUB),
         bytes,
     };
-    let lead = branch(JUMP, SITE, STUB);
+    let jump = branch(JUMP, SITE, STUB);
     let case = any_reg().outputs(&[2]);
-    case.check_with(&lead, &[chunk(&stub)]).unwrap();
-    refused!(case.check_with(&lead, &[chunk(&stub[..4])]), StubEnd);
+    case.check_with(&jump, &[chunk(&stub)]).unwrap();
+    refused!(case.check_with(&jump, &[chunk(&stub[..4])]), StubEnd);
     refused!(any_reg().check(&asm("svc 1")), Refused);
 }
 
@@ -543,7 +543,7 @@ fn what_llvm_leaves_in_a_patchpoint() {
     assert_eq!(of("llilf %r1, 1; basr %r14, %r1; bcr 0, %r0"), near);
     let code = asm(&format!("{far}; brcl 0, .; lgr %r2, %r13"));
     assert_eq!(patchpoint_prefix(Arch::SystemZ, addr, &code).get(), 20);
-    // Instructions that sequences may not have stand in shadows nevertheless.
+    // Instructions that sequences may not have are in shadows nevertheless.
     let shadow = of("adbr %f1, %f2; bras %r14, .+0; vlr %v6, %v8");
     assert_eq!(shadow, Original::Instructions { calls: [8].to_vec() });
     assert_eq!(
@@ -583,7 +583,7 @@ fn one_part_of_a_branch_may_change() {
     for addr in [0x1000, 0x1004] {
         assert!(!exchanged(addr, &jump, &other), "{addr:#x}");
     }
-    // The mask is one byte wherever it stands.
+    // The mask is one byte wherever it is.
     for addr in [0x1000, 0x1002, 0x1004, 0x1006] {
         assert!(exchanged(addr, &jump, &nop) && exchanged(addr, &nop, &jump));
         assert!(!exchanged(addr, &nop, &other) && !exchanged(addr, &other, &nop));

@@ -201,7 +201,7 @@ fn a_field_can_hold_what_is_read_back() {
     ];
     let (mut held, mut refused) = (0, 0);
     for len in [1, 2, 4, 8] {
-        let field = Field {
+        let field = OpenField {
             at: 1,
             len,
             branch_end: None,

@@ -43,16 +43,16 @@ fn jumps_out_go_to_declared_targets_only() {
     any_reg()
         .check(&asm!(test edi, edi; jnz extern EXIT_STUB))
         .unwrap();
-    let result = any_reg().check(&asm!(jmp extern ELSEWHERE));
+    let result = any_reg().check(&asm!(jmp extern UNDECLARED));
     refused!(result.clone(), Undeclared);
     is(&result.unwrap_err(), &["branches to 0x530000", "declare"]);
     refused!(any_reg().check(&asm!(jmp extern EXIT_STUB + 1)), Undeclared);
     refused!(
-        any_reg().check(&asm!(test edi, edi; jnz extern ELSEWHERE)),
+        any_reg().check(&asm!(test edi, edi; jnz extern UNDECLARED)),
         Undeclared
     );
     refused!(
-        any_reg().check(&asm!(jrcxz >l; l: ; call extern ELSEWHERE)),
+        any_reg().check(&asm!(jrcxz >l; l: ; call extern UNDECLARED)),
         Undeclared
     );
 }
@@ -78,7 +78,7 @@ fn calls_go_to_declared_targets_that_return() {
     any_reg().check(&asm!(call extern HELPER)).unwrap();
     plain_c().check(&asm!(call extern C_FUNCTION)).unwrap();
     refused!(any_reg().check(&asm!(call extern EXIT_STUB)), CallNever);
-    refused!(any_reg().check(&asm!(call extern ELSEWHERE)), Undeclared);
+    refused!(any_reg().check(&asm!(call extern UNDECLARED)), Undeclared);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_branch_through_a_register_needs_a_certain_constant() {
         Indirect
     );
     refused!(
-        any_reg().check(&asm!(mov r11, QWORD ELSEWHERE as i64; jmp r11)),
+        any_reg().check(&asm!(mov r11, QWORD UNDECLARED as i64; jmp r11)),
         Undeclared
     );
 }
@@ -207,7 +207,7 @@ fn a_stub_must_not_run_off_its_end() {
 }
 
 #[test]
-fn a_stub_does_not_continue_in_what_stands_next_to_it() {
+fn a_stub_does_not_continue_in_what_is_next_to_it() {
     let (first, second) = (asm!(at STUB; nop), asm!(at STUB + 1; jmp extern END));
     let stubs = [stub(STUB, &first), stub(STUB + 1, &second)];
     refused!(any_reg().check_with(&asm!(jmp extern STUB), &stubs), StubEnd);

@@ -33,7 +33,7 @@ const HELPER: usize = 0x51_0000;
 /// Called, follows the C convention.
 const C_FUNCTION: usize = 0x52_0000;
 /// Declared by nobody.
-const ELSEWHERE: usize = 0x53_0000;
+const UNDECLARED: usize = 0x53_0000;
 
 const RAX: u16 = 0;
 const RDX: u16 = 1;

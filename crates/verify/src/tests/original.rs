@@ -31,7 +31,7 @@ fn what_llc_emits_for_patchpoints_is_recognised() {
     };
     assert_eq!(at_site(&full), Ok(expected.clone()));
     assert_eq!(at_site(&call), Ok(expected));
-    // A reserved length one byte too short or too long for the function it stands in.
+    // A reserved length one byte too short or too long for the function it is in.
     refused!(at_site(&call[..12]), Original);
     let beyond = [&call[..], &[0x5b]].concat();
     assert!(matches!(at_site(&beyond), Ok(Original::Instructions { .. })));
@@ -83,7 +83,7 @@ fn instructions_tell_where_calls_return() {
         at_site(&asm!(jmp rax)),
         Ok(Original::Instructions { calls: Vec::new() })
     );
-    // Instructions that no sequence may contain do stand in functions.
+    // Instructions that no sequence may contain do occur in functions.
     assert_eq!(at_site(&asm!(syscall; hlt; fld1)).map(|_| ()), Ok(()));
 }
 

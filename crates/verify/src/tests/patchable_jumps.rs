@@ -15,7 +15,7 @@ use crate::{check_exchange, check_trap};
 type Row = (&'static str, &'static [u8], bool, &'static str);
 
 /// AMD64 Architecture Programmer's Manual volume 2, 7.6.1: one aligned store, and instructions of
-/// the same length; here only what goes on or goes elsewhere. A trap replaces anything.
+/// the same length; here only what goes on or leaves. A trap replaces anything.
 #[rustfmt::skip]
 const X86_64: [Row; 10] = [
     ("nopl 0(%rax,%rax)", &[0x0f, 0x1f, 0x44, 0, 0], true, "-cxx......"),

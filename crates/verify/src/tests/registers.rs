@@ -329,7 +329,7 @@ fn at_a_marked_site_nothing_may_be_written() {
     refused!(marked.check(&asm!(call extern HELPER)), RedZone);
     // The function's own red zone.
     refused!(marked.check(&asm!(mov[rsp - 8], rax)), RedZone);
-    // What changes no flags does so nowhere.
+    // What changes no flags never does.
     shadow()
         .check(&asm!(add QWORD [rdi], 1; jmp extern EXIT_STUB))
         .unwrap();

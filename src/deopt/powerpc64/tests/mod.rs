@@ -1,5 +1,5 @@
 //! Exit stubs executed: every register seen, changed, kept, on the way back and on the way
-//! elsewhere.
+//! on other hosts.
 
 #![allow(unsafe_code)]
 
@@ -81,13 +81,13 @@ impl Pointer {
 /// store.
 struct Program {
     start: u64,
-    elsewhere: CodeAddr,
+    other_code: CodeAddr,
 }
 
 const SIZE: usize = 65536;
-/// Where the parts stand behind the program.
+/// Where the parts are behind the program.
 const EXIT_STUB: u64 = 8192;
-const ELSEWHERE: u64 = 16384;
+const OTHER_CODE: u64 = 16384;
 const TRASH: u64 = 24576;
 
 fn program(handler: impl for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static) -> Program {
@@ -132,7 +132,7 @@ fn program_of(
     for (at, bytes) in [
         (0, bytes(&words)),
         (EXIT_STUB, exit_stub),
-        (ELSEWHERE, bytes(&store)),
+        (OTHER_CODE, bytes(&store)),
         (TRASH, bytes(&trash)),
     ] {
         assert!(bytes.len() <= 8192);
@@ -146,7 +146,7 @@ fn program_of(
     );
     Program {
         start: base,
-        elsewhere: CodeAddr::new(base + ELSEWHERE),
+        other_code: CodeAddr::new(base + OTHER_CODE),
     }
 }
 
@@ -290,21 +290,21 @@ fn what_is_written_is_found() {
 }
 
 #[test]
-fn a_frame_goes_on_elsewhere_with_its_registers() {
+fn a_frame_goes_on_at_another_address_with_its_registers() {
     static AT: AtomicU64 = AtomicU64::new(0);
     let program = program(|frame| {
         // SAFETY: the code that goes on is this test's, and made to look at just that.
         unsafe { frame.set_register(dwarf(5), Value::from(55u64)) }.unwrap();
-        let elsewhere = CodeAddr::new(AT.load(Ordering::Relaxed));
+        let other_code = CodeAddr::new(AT.load(Ordering::Relaxed));
         // SAFETY: the code that goes on is this test's, and made to look at just that.
-        unsafe { frame.continue_at(elsewhere) }.unwrap()
+        unsafe { frame.continue_at(other_code) }.unwrap()
     });
-    AT.store(program.elsewhere.get(), Ordering::Relaxed);
+    AT.store(program.other_code.get(), Ordering::Relaxed);
     for mut input in SEEDS.map(Image::pattern) {
         let output = run(&program, &input);
         input.general[5] = 55;
         // The last jump goes through it.
-        input.ctr = program.elsewhere.get();
+        input.ctr = program.other_code.get();
         assert_same(&input, &output);
     }
 }

@@ -1,7 +1,7 @@
 ; The objects of tests/replacing.rs, one for each architecture, made by make.sh.
 ;
 ;   ID  function  what                                                                  reserved
-;    1  fast      `outer` with `inner` inlined, and the point where it is given up      48 bytes
+;    1  fast      `outer` with `inner` inlined, and the point where it is left           48 bytes
 ;   11  outer     where it calls `inner`                                                48 bytes
 ;   12  inner     where it calls something else, in a frame of more than 5 pages        48 bytes
 ;

@@ -52,7 +52,7 @@ fn hold_all(engine: &Engine) -> Vec<Prepared<'_>> {
 }
 
 /// Tries again and again, with room for one more small stub each time, until it is not refused.
-/// Whatever is refused has given back what it took.
+/// Whatever is refused has freed what it took.
 fn squeeze(engine: &Engine, module: &Module, attempt: impl Fn() -> Result<Receipt>) {
     let mut held = hold_all(engine);
     let before = bytes(module);

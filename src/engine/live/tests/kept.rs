@@ -43,7 +43,7 @@ thread_local! {
 }
 
 /// A thread enters the exit of an invalidation that is then rolled back, and reports a checkpoint in
-/// the handler. What stood in the site before, to which it resumes, is replaced meanwhile.
+/// the handler. What the site held before, to which it resumes, is replaced meanwhile.
 fn resume_from_an_exit_that_was_rolled_back() -> bool {
     let steps = Arc::new(Barrier::new(2));
     let in_handler = Arc::clone(&steps);
@@ -111,7 +111,7 @@ fn resume_from_an_exit_that_was_rolled_back() -> bool {
             "{refused:?}"
         );
         assert!(is_patched && (stamped, freed) == (0, 0));
-        // With the thread gone everything goes, the exit and what it leads to.
+        // With the thread gone everything goes, the exit and what it refers to.
         assert!(engine.reclaim_passed(&attached).unwrap() >= 3);
         assert_eq!(engine.retired(), []);
         (found, call(&module, "f0", 0), call(&module, "f1", 0)) == (40, 41, 40)
@@ -147,7 +147,7 @@ fn what_a_retired_exit_resumes_to_outlives_its_module() {
         ),
         "{refused:?}"
     );
-    // Two exits; that of the first leads to its stub.
+    // Two exits; that of the first refers to its stub.
     assert_eq!((engine.retired().len(), engine.stub_stats().slots), (2, 3));
     // SAFETY: no thread executes the code.
     let grace_period = unsafe { GracePeriod::promise() };
@@ -168,7 +168,7 @@ mod quiescent {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     static FREED: AtomicU64 = AtomicU64::new(u64::MAX);
 
-    /// Replaces the stub that calls it, and gives back what `Attached` says something of.
+    /// Replaces the stub that calls it, and reclaims what `Attached` says something of.
     extern "C" fn replaces_its_caller(x: u64) -> u64 {
         let engine = ENGINE.get().unwrap();
         engine.patch(200, &adding(7)).unwrap();

@@ -24,7 +24,9 @@ use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::objects as compiled;
 use crate::memory::testing::process::{deny, in_child};
 use crate::memory::testing::{Call, FailingMemory};
-use crate::memory::{Alias, Arena, CodeMemory, Placed, ProcMem, Reach, SegmentKind, SegmentNeed, Toggle};
+use crate::memory::{
+    Alias, Arena, CodeMemory, PlacedSegments, ProcMem, Reach, SegmentKind, SegmentNeed, Toggle,
+};
 use crate::publish::{NeverStopped, SingleThreaded, World};
 use crate::sequence::{Sequence, Target, arg, result};
 use crate::site::{EntrySpec, Module, Site};
@@ -104,7 +106,7 @@ struct Entries {
     memory: Arc<FailingMemory<Alias>>,
     names: Vec<String>,
     start: CodeAddr,
-    _placed: Placed,
+    _placed: PlacedSegments,
 }
 
 /// The distance between two of them.
@@ -436,7 +438,7 @@ fn a_failed_exchange_takes_the_others_back() {
         assert_eq!(bytes(&module), before);
         assert_eq!(engine.status(&sites[0]), Status::Patched);
         assert_eq!(engine.status(&sites[1]), Status::Original);
-        // What patchable jumps have led to, be it for an instant, is not freed without a grace
+        // What patchable jumps have gone to, be it for an instant, is not freed without a grace
         // period.
         let retired = if after == 0 { 0 } else { 4 };
         // SAFETY: this is the only thread, and it is in no stub.
@@ -559,7 +561,7 @@ fn bytes_changed_behind_the_engine_are_found_before_the_first_exchange() {
         .commit();
     assert!(matches!(refused, Err(Error::BytesChanged { .. })), "{refused:?}");
     assert_eq!(bytes(&module), before);
-    // What a patchable jump has led to, if only for a moment, is retired.
+    // What a patchable jump has gone to, if only for a moment, is retired.
     assert_eq!(engine.retired(), []);
     site.memory().unwrap().write(tail, &[original]).unwrap();
     engine.patch(107, &adding(1)).unwrap();

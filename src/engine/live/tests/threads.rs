@@ -12,9 +12,9 @@ use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::arch::OnReturn;
 use crate::deopt::ExitStubs;
-use crate::engine::{Engine, ExitCode, ExitRequest, Exits, Receipt, Resumption, Role};
+use crate::engine::{Engine, ExitCode, ExitRequest, ExitResumption, Exits, Receipt, Role};
 use crate::memory::testing::process::{End, end_of_child, in_child};
-use crate::publish::{Attached, GracePeriod, NeverStopped, Rest};
+use crate::publish::{Attached, GracePeriod, NeverStopped, QuiescentState};
 use crate::sequence::{Sequence, Target, result};
 use crate::site::{Module, ModuleId, Site};
 use patchpoint_asm::backend_of;
@@ -108,7 +108,7 @@ fn stubs_are_freed_after_the_reports_that_they_need() {
     assert_eq!(engine.reclaim_passed(&attached).unwrap(), 0);
     handle.checkpoint();
     assert_eq!(engine.reclaim_passed(&attached).unwrap(), 1);
-    drop(handle.offline(Rest::Checkpoint));
+    drop(handle.offline(QuiescentState::Checkpoint));
     assert_eq!(engine.reclaim_passed(&attached).unwrap(), 0);
     handle.quiescent();
     assert_eq!(engine.reclaim_passed(&attached).unwrap(), 1);
@@ -217,7 +217,7 @@ fn a_patchable_jump_exchanged_by_two_stores_kills_the_process() {
 }
 
 #[test]
-fn a_patchable_jump_that_leads_to_an_empty_stub_kills_the_process() {
+fn a_patchable_jump_to_an_empty_stub_kills_the_process() {
     let lead_to = |fill: bool| {
         let race = Race::new();
         // mov eax, 40; ret.
@@ -274,7 +274,7 @@ fn step(function: extern "C" fn(u64) -> u64) -> u64 {
     result
 }
 
-/// Nops whose boundaries move: a thread that stands between two of them decodes the middle of one.
+/// Nops whose boundaries move: a thread that is between two of them decodes the middle of one.
 #[test]
 fn a_tail_that_changes_kills_the_process() {
     let with = |changing: bool| {
@@ -329,7 +329,7 @@ unsafe impl Exits for Slow {
         self.exit_stubs.handles(role)
     }
 
-    fn bound(&self, site: &Site, role: Role, resumption: Resumption<'_>) -> Result<Len> {
+    fn bound(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Result<Len> {
         self.exit_stubs.bound(site, role, resumption)
     }
 

@@ -96,7 +96,7 @@ fn start_profiling() {
 fn trapped_and_profiled(prepare: impl Fn()) -> End {
     end_of_child(|| {
         chain::forget();
-        let code = Code::new();
+        let code = TestCode::new();
         code.arm(Traps::install().unwrap());
         prepare();
         let thread = std::thread::spawn(move || {

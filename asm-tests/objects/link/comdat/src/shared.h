@@ -33,7 +33,7 @@ struct Guard {
     __attribute__((noinline)) ~Guard() { *p += 100; }
 };
 
-// What is to be run when the callee throws stands in a table of its own.
+// What is to be run when the callee throws is in a table of its own.
 __attribute__((noinline)) inline long guarded(long x) {
     long sum = x;
     {

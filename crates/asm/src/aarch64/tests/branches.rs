@@ -9,7 +9,7 @@ use patchpoint_isa::aarch64::X17;
 
 use crate::aarch64::insn::Gpr;
 use crate::aarch64::{AArch64, branch};
-use crate::backend::{Backend, Branch, BranchKind, Form};
+use crate::backend::{Backend, Branch, BranchForm, BranchKind};
 use crate::encodings::Cases;
 use crate::op::{Cond, Dest};
 
@@ -28,7 +28,7 @@ const CONDS: [(Cond, &str); 10] = [
     (Cond::GreaterOrEqual, "ge"),
 ];
 
-fn branch(kind: BranchKind, distance: i64, form: Form) -> (Branch, u64) {
+fn branch(kind: BranchKind, distance: i64, form: BranchForm) -> (Branch, u64) {
     let to = FROM.wrapping_add_signed(distance);
     let branch = Branch {
         at: 0,
@@ -42,12 +42,12 @@ fn branch(kind: BranchKind, distance: i64, form: Form) -> (Branch, u64) {
     (branch, to)
 }
 
-fn reaches(kind: BranchKind, distance: i64, form: Form) -> bool {
+fn reaches(kind: BranchKind, distance: i64, form: BranchForm) -> bool {
     let (branch, to) = branch(kind, distance, form);
     AArch64.reaches(&branch, form, FROM, to)
 }
 
-fn words(kind: BranchKind, distance: i64, form: Form) -> Vec<u32> {
+fn words(kind: BranchKind, distance: i64, form: BranchForm) -> Vec<u32> {
     let (branch, to) = branch(kind, distance, form);
     let mut out = Vec::new();
     AArch64.put_branch(&branch, FROM, to, &mut out);
@@ -60,8 +60,8 @@ fn words(kind: BranchKind, distance: i64, form: Form) -> Vec<u32> {
 /// The branch of one instruction, by that distance.
 fn short(kind: BranchKind, distance: i64) -> impl FnOnce(&mut Vec<u8>) {
     move |out| {
-        assert!(reaches(kind, distance, Form::Short));
-        let (branch, to) = branch(kind, distance, Form::Short);
+        assert!(reaches(kind, distance, BranchForm::Short));
+        let (branch, to) = branch(kind, distance, BranchForm::Short);
         AArch64.put_branch(&branch, FROM, to, out);
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn cases(cases: &mut Cases) {
 #[test]
 fn jumps_and_calls_reach_128_mib() {
     for kind in [BranchKind::Jump, BranchKind::Call] {
-        for form in [Form::Short, Form::Near] {
+        for form in [BranchForm::Short, BranchForm::Near] {
             for distance in [0, 4, 128 * MIB - 4, -128 * MIB] {
                 assert!(reaches(kind, distance, form));
                 assert_eq!(words(kind, distance, form).len(), 1);
@@ -103,17 +103,17 @@ fn jumps_and_calls_reach_128_mib() {
 fn conditional_branches_reach_1_mib_and_over_a_jump_128() {
     let kind = BranchKind::JumpIf(Cond::Less);
     for distance in [0, MIB - 4, -MIB] {
-        assert!(reaches(kind, distance, Form::Short));
-        assert_eq!(words(kind, distance, Form::Short).len(), 1);
+        assert!(reaches(kind, distance, BranchForm::Short));
+        assert_eq!(words(kind, distance, BranchForm::Short).len(), 1);
     }
     for distance in [MIB, -MIB - 4, 2] {
-        assert!(!reaches(kind, distance, Form::Short));
+        assert!(!reaches(kind, distance, BranchForm::Short));
     }
-    // The jump stands one instruction later.
+    // The jump is one instruction later.
     for distance in [MIB, -MIB - 4, 128 * MIB, -128 * MIB + 4] {
-        assert!(reaches(kind, distance, Form::Near));
+        assert!(reaches(kind, distance, BranchForm::Near));
         // b.ge over it: 8 bytes on.
-        let [over, jump] = words(kind, distance, Form::Near)[..] else {
+        let [over, jump] = words(kind, distance, BranchForm::Near)[..] else {
             panic!("{distance:#x}");
         };
         assert_eq!(over, 0x5400_004a);
@@ -121,7 +121,7 @@ fn conditional_branches_reach_1_mib_and_over_a_jump_128() {
         assert_eq!(jump >> 26, 0b00_0101);
     }
     for distance in [128 * MIB + 4, -128 * MIB, 6] {
-        assert!(!reaches(kind, distance, Form::Near));
+        assert!(!reaches(kind, distance, BranchForm::Near));
     }
 }
 
@@ -131,7 +131,7 @@ fn far_branches_load_the_whole_address() {
     // movz x17, #0x9abc; movk x17, #0x5678, lsl #16; movk x17, #0x1234, lsl #32
     let target = [0xd293_5791, 0xf2aa_cf11, 0xf2c2_4691];
     let (br, blr) = (0xd61f_0220, 0xd63f_0220);
-    let far = |kind| words(kind, distance, Form::Far);
+    let far = |kind| words(kind, distance, BranchForm::Far);
     assert_eq!(far(BranchKind::Jump), [&target[..], &[br]].concat());
     assert_eq!(far(BranchKind::Call), [&target[..], &[blr]].concat());
     // b.ne over four instructions and itself.
@@ -142,11 +142,11 @@ fn far_branches_load_the_whole_address() {
 
 #[test]
 fn far_branches_need_a_register_and_an_address() {
-    let (mut far, to) = branch(BranchKind::Jump, 1 << 40, Form::Far);
-    assert!(AArch64.reaches(&far, Form::Far, FROM, to));
+    let (mut far, to) = branch(BranchKind::Jump, 1 << 40, BranchForm::Far);
+    assert!(AArch64.reaches(&far, BranchForm::Far, FROM, to));
     far.scratch = None;
-    assert!(!AArch64.reaches(&far, Form::Far, FROM, to));
+    assert!(!AArch64.reaches(&far, BranchForm::Far, FROM, to));
     far.scratch = Some(X17);
     far.dest = Dest::End;
-    assert!(!AArch64.reaches(&far, Form::Far, FROM, to));
+    assert!(!AArch64.reaches(&far, BranchForm::Far, FROM, to));
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use patchpoint_isa::{Arch, nops};
 
 use super::branches;
-use crate::aarch64::imm::{Disp, Imm12, Logical, Part, Shift};
+use crate::aarch64::imm::{Disp, Halfword, Imm12, Logical, Shift};
 use crate::aarch64::insn::{self, Base, Gpr, Mem, Source};
 use crate::encodings::{Cases, Corpus, tests_of};
 use crate::op::{Extension, Width};
@@ -177,7 +177,7 @@ fn moves(cases: &mut Cases) {
     let parts = cases.vary(&[16, 0, 32, 48], &cases.unsigned(16, 0x1234));
     for (dst, (shift, value)) in cases.vary(&gprs(cases, 9), &parts) {
         let (value, dst) = (value as u32, Gpr(dst));
-        let part = Part { value, shift };
+        let part = Halfword { value, shift };
         let operands = format!("{}, #{value}, lsl #{shift}", x(dst.0));
         cases.add(format!("movz {operands}"), |out| insn::movz(dst, part, out));
         cases.add(format!("movn {operands}"), |out| insn::movn(dst, part, out));

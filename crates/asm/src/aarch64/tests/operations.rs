@@ -9,8 +9,8 @@ use patchpoint_isa::RegSet;
 use patchpoint_isa::aarch64::{SP, V3, V9, X0, X9, X16, X17, X19, X29, X30};
 
 use crate::aarch64::AArch64;
-use crate::backend::{Backend, Code, Origin, Refusal};
-use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Label, Op, Value, Width};
+use crate::backend::{Backend, EncodedCode, EncodingRefusal, Origin};
+use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Label, Op, OpValue, Width};
 
 const FREE: [&[DwarfReg]; 4] = [&[], &[X16], &[X16, X17], &[X16, X17, X30]];
 const WIDTHS: [Width; 4] = [Width::B1, Width::B2, Width::B4, Width::B8];
@@ -29,8 +29,8 @@ const DISPS: [i32; 12] = [
     i32::MIN,
 ];
 
-fn emit(op: &Op<'_>, free: &[DwarfReg]) -> Result<Code, Refusal> {
-    let mut code = Code::new(Origin::At(CodeAddr::new(0x1000)));
+fn emit(op: &Op<'_>, free: &[DwarfReg]) -> Result<EncodedCode, EncodingRefusal> {
+    let mut code = EncodedCode::new(Origin::At(CodeAddr::new(0x1000)));
     AArch64.emit(op, RegSet::of(free), &mut code)?;
     assert_eq!(code.bytes.len() % 4, 0, "{op:?}");
     Ok(code)
@@ -59,8 +59,8 @@ fn addresses() -> Vec<Address> {
     bases.into_iter().flat_map(all).collect()
 }
 
-fn values(width: Width) -> Vec<Value> {
-    let regs = [X0, X9, X19, X29, V3, V9].map(Value::Reg);
+fn values(width: Width) -> Vec<OpValue> {
+    let regs = [X0, X9, X19, X29, V3, V9].map(OpValue::Reg);
     let bits = u32::from(width.bytes()) * 8;
     let largest = u64::MAX >> (64 - bits);
     let imms = [
@@ -73,18 +73,18 @@ fn values(width: Width) -> Vec<Value> {
         0xfff,
         0x1000,
     ];
-    let frames = DISPS.map(|disp| Value::Frame { reg: X29, disp });
-    let sp = Value::Frame { reg: SP, disp: 0 };
+    let frames = DISPS.map(|disp| OpValue::Frame { reg: X29, disp });
+    let sp = OpValue::Frame { reg: SP, disp: 0 };
     regs.into_iter()
-        .chain(imms.map(Value::imm))
-        .chain(addresses().into_iter().map(Value::Mem))
+        .chain(imms.map(OpValue::imm))
+        .chain(addresses().into_iter().map(OpValue::Mem))
         .chain(frames)
         .chain([sp])
         .collect()
 }
 
 /// Every operation that one of the values makes.
-fn operations(value: Value, width: Width) -> Vec<(Op<'static>, Option<DwarfReg>)> {
+fn operations(value: OpValue, width: Width) -> Vec<(Op<'static>, Option<DwarfReg>)> {
     let mut ops = Vec::new();
     for (dst, extension) in [
         (X0, Extension::Zero),
@@ -136,11 +136,11 @@ fn operations(value: Value, width: Width) -> Vec<(Op<'static>, Option<DwarfReg>)
             ));
         }
     }
-    let other = Value::Reg(X9);
+    let other = OpValue::Reg(X9);
     for (lhs, rhs) in [
         (value, other),
         (other, value),
-        (value, Value::imm(5)),
+        (value, OpValue::imm(5)),
         (value, value),
     ] {
         for cond in [Cond::Ne, Cond::Below, Cond::Greater] {
@@ -201,7 +201,7 @@ fn two_registers_suffice_except_for_additions_in_memory_and_far_displacements() 
     for width in WIDTHS {
         for value in values(width) {
             for (op, _) in operations(value, width) {
-                let Err(Refusal::NoScratch(_)) = emit(&op, &[X16, X17]) else {
+                let Err(EncodingRefusal::NoScratch(_)) = emit(&op, &[X16, X17]) else {
                     continue;
                 };
                 // A spilled base or a fixed address takes one, a distance beyond all immediates
@@ -218,8 +218,8 @@ fn two_registers_suffice_except_for_additions_in_memory_and_far_displacements() 
     }
 }
 
-fn far(value: Value) -> bool {
-    matches!(value, Value::Mem(Address { base: Base::Slot { .. } | Base::Absolute(_), disp, number: None })
+fn far(value: OpValue) -> bool {
+    matches!(value, OpValue::Mem(Address { base: Base::Slot { .. } | Base::Absolute(_), disp, number: None })
         if !(-0xff_ffff..=0xff_ffff).contains(&disp))
 }
 
@@ -231,7 +231,7 @@ fn immediates_that_do_not_fit_are_refused() {
         (1 << 32, Width::B4),
         (0xffff_ff7f, Width::B1),
     ] {
-        let src = Value::imm(value);
+        let src = OpValue::imm(value);
         let store = Op::Store {
             to: Address {
                 base: Base::Reg(X0),
@@ -243,14 +243,14 @@ fn immediates_that_do_not_fit_are_refused() {
         };
         let branch = Op::Branch {
             cond: Cond::Eq,
-            lhs: Value::Reg(X0),
+            lhs: OpValue::Reg(X0),
             rhs: src,
             width,
             dest: Dest::End,
         };
         for op in [store, branch] {
             let refusal = emit(&op, &[X16, X17]).unwrap_err();
-            assert_eq!(refusal, Refusal::Immediate { value, width });
+            assert_eq!(refusal, EncodingRefusal::Immediate { value, width });
         }
     }
 }
@@ -279,7 +279,10 @@ fn the_stack_pointer_misaligned_targets_and_raw_bytes_are_refused() {
         },
     ];
     for op in refused {
-        assert!(matches!(emit(&op, &[X16]), Err(Refusal::Unusable(_))), "{op:?}");
+        assert!(
+            matches!(emit(&op, &[X16]), Err(EncodingRefusal::Unusable(_))),
+            "{op:?}"
+        );
     }
 }
 
@@ -290,7 +293,7 @@ fn nothing_between_the_halves_of_an_atomic_addition_touches_memory() {
         disp: 0,
         number: None,
     };
-    let src = Value::Mem(Address {
+    let src = OpValue::Mem(Address {
         base: Base::Reg(X19),
         disp: 8,
         number: None,

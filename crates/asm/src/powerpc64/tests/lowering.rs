@@ -12,14 +12,14 @@ use patchpoint_isa::powerpc64::*;
 
 use super::super::*;
 use crate::backend::Origin;
-use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Label, Value, Width};
+use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Label, OpValue, Width};
 
 const SHADOW: RegSet = RegSet::of(&[R12, LR, CTR]);
 const ANY_REG: RegSet = RegSet::of(&[R11, R12, LR, CTR, XER]);
 const C: RegSet = RegSet::of(&[R10, R11, R12, LR, CTR, XER, CR0, CR7]);
 
-fn lower(backend: &PowerPc64, op: &Op<'_>, free: RegSet) -> Result<(Vec<String>, RegSet), Refusal> {
-    let mut code = Code::new(Origin::At(CodeAddr::new(0x1000)));
+fn lower(backend: &PowerPc64, op: &Op<'_>, free: RegSet) -> Result<(Vec<String>, RegSet), EncodingRefusal> {
+    let mut code = EncodedCode::new(Origin::At(CodeAddr::new(0x1000)));
     backend.emit(op, free, &mut code)?;
     for branch in &code.branches {
         let mut bytes = Vec::new();
@@ -66,13 +66,13 @@ fn at(base: DwarfReg, disp: i32) -> Address {
 fn load(dst: DwarfReg, address: Address, width: Width, extension: Extension) -> Op<'static> {
     Op::Move {
         dst,
-        src: Value::Mem(address),
+        src: OpValue::Mem(address),
         width,
         extension,
     }
 }
 
-fn branch(cond: Cond, lhs: Value, rhs: Value, width: Width) -> Op<'static> {
+fn branch(cond: Cond, lhs: OpValue, rhs: OpValue, width: Width) -> Op<'static> {
     Op::Branch {
         cond,
         lhs,
@@ -153,7 +153,7 @@ fn r0_is_no_base() {
     refused(&load(R0, at(R0, 8), Width::B8, Extension::Zero), RegSet::EMPTY);
     let add = |dst, value| Op::AddToReg {
         dst,
-        src: Value::imm(value),
+        src: OpValue::imm(value),
         width: Width::B8,
         extension: Extension::Zero,
     };
@@ -164,7 +164,7 @@ fn r0_is_no_base() {
         RegSet::EMPTY,
         &["addis r3, r3, 2", "addi r3, r3, -32768"],
     );
-    let equal = branch(Cond::Eq, Value::Reg(R0), Value::imm(0), Width::B8);
+    let equal = branch(Cond::Eq, OpValue::Reg(R0), OpValue::imm(0), Width::B8);
     check(
         &equal,
         SHADOW,
@@ -172,7 +172,7 @@ fn r0_is_no_base() {
     );
     let frame = Op::Move {
         dst: R0,
-        src: Value::Frame {
+        src: OpValue::Frame {
             reg: R1,
             disp: 0x1_8000,
         },
@@ -206,7 +206,7 @@ fn addresses() {
     check(
         &Op::Store {
             to: fixed(0x1234_8000),
-            src: Value::Reg(R3),
+            src: OpValue::Reg(R3),
             width: Width::B4,
         },
         SHADOW,
@@ -215,7 +215,7 @@ fn addresses() {
     check(
         &Op::Store {
             to: fixed(0x1234_5677),
-            src: Value::imm(0),
+            src: OpValue::imm(0),
             width: Width::B8,
         },
         ANY_REG,
@@ -229,7 +229,7 @@ fn addresses() {
     refused(
         &Op::Store {
             to: fixed(0x1234_5677),
-            src: Value::imm(0),
+            src: OpValue::imm(0),
             width: Width::B8,
         },
         SHADOW,
@@ -242,7 +242,7 @@ fn addresses() {
     check(
         &Op::Store {
             to: slot(8),
-            src: Value::Reg(R3),
+            src: OpValue::Reg(R3),
             width: Width::B1,
         },
         SHADOW,
@@ -252,7 +252,7 @@ fn addresses() {
 
 #[test]
 fn comparisons_with_a_condition_field() {
-    let reg = Value::Reg;
+    let reg = OpValue::Reg;
     check(
         &branch(Cond::Eq, reg(R3), reg(R4), Width::B8),
         C,
@@ -265,12 +265,12 @@ fn comparisons_with_a_condition_field() {
     );
     let free = C.without(CR0);
     check(
-        &branch(Cond::Above, reg(R3), Value::imm(65535), Width::B8),
+        &branch(Cond::Above, reg(R3), OpValue::imm(65535), Width::B8),
         free,
         &["cmpldi cr7, r3, 65535", "bt cr7.gt, 0x1000"],
     );
     check(
-        &branch(Cond::Above, reg(R3), Value::imm(65536), Width::B8),
+        &branch(Cond::Above, reg(R3), OpValue::imm(65536), Width::B8),
         free,
         &["lis r12, 1", "cmpld cr7, r3, r12", "bt cr7.gt, 0x1000"],
     );
@@ -278,24 +278,24 @@ fn comparisons_with_a_condition_field() {
         &branch(
             Cond::LessOrEqual,
             reg(R3),
-            Value::imm(-32768i64 as u64),
+            OpValue::imm(-32768i64 as u64),
             Width::B8,
         ),
         C,
         &["cmpdi cr0, r3, -32768", "bf cr0.gt, 0x1000"],
     );
     check(
-        &branch(Cond::Ne, reg(R3), Value::imm(0xffff_ffff), Width::B4),
+        &branch(Cond::Ne, reg(R3), OpValue::imm(0xffff_ffff), Width::B4),
         C,
         &["cmpwi cr0, r3, -1", "bf cr0.eq, 0x1000"],
     );
     check(
-        &branch(Cond::GreaterOrEqual, reg(R3), Value::imm(0xff), Width::B1),
+        &branch(Cond::GreaterOrEqual, reg(R3), OpValue::imm(0xff), Width::B1),
         C,
         &["extsb r12, r3", "cmpwi cr0, r12, -1", "bf cr0.lt, 0x1000"],
     );
     check(
-        &branch(Cond::Below, reg(R3), Value::imm(0xffff), Width::B2),
+        &branch(Cond::Below, reg(R3), OpValue::imm(0xffff), Width::B2),
         C,
         &[
             "rldicl r12, r3, 0, 48",
@@ -305,7 +305,7 @@ fn comparisons_with_a_condition_field() {
     );
     // A constant goes to the right.
     check(
-        &branch(Cond::Below, Value::imm(7), reg(R3), Width::B8),
+        &branch(Cond::Below, OpValue::imm(7), reg(R3), Width::B8),
         C,
         &["cmpldi cr0, r3, 7", "bt cr0.gt, 0x1000"],
     );
@@ -313,22 +313,22 @@ fn comparisons_with_a_condition_field() {
 
 #[test]
 fn equality_without_a_condition_field() {
-    let reg = Value::Reg;
+    let reg = OpValue::Reg;
     check(
         &branch(Cond::Eq, reg(R3), reg(R4), Width::B8),
         SHADOW,
         &["xor r12, r3, r4", "addi r12, r12, 1", "mtctr r12", "bdz 0x1000"],
     );
     check(
-        &branch(Cond::Ne, reg(R3), Value::imm(7), Width::B8),
+        &branch(Cond::Ne, reg(R3), OpValue::imm(7), Width::B8),
         SHADOW,
         &["addi r12, r3, -6", "mtctr r12", "bdnz 0x1000"],
     );
     check(
         &branch(
             Cond::Ne,
-            Value::Mem(at(R3, 8)),
-            Value::imm(0x8000_0017),
+            OpValue::Mem(at(R3, 8)),
+            OpValue::imm(0x8000_0017),
             Width::B4,
         ),
         SHADOW,
@@ -343,7 +343,7 @@ fn equality_without_a_condition_field() {
         ],
     );
     check(
-        &branch(Cond::Eq, reg(R3), Value::imm(0x1_0000_0000), Width::B8),
+        &branch(Cond::Eq, reg(R3), OpValue::imm(0x1_0000_0000), Width::B8),
         SHADOW,
         &[
             "li r12, 1",
@@ -355,11 +355,16 @@ fn equality_without_a_condition_field() {
         ],
     );
     refused(
-        &branch(Cond::Eq, Value::Mem(at(R3, 8)), Value::imm(1 << 32), Width::B8),
+        &branch(
+            Cond::Eq,
+            OpValue::Mem(at(R3, 8)),
+            OpValue::imm(1 << 32),
+            Width::B8,
+        ),
         SHADOW,
     );
     refused(
-        &branch(Cond::Eq, reg(R3), Value::imm(7), Width::B8),
+        &branch(Cond::Eq, reg(R3), OpValue::imm(7), Width::B8),
         SHADOW.without(CTR),
     );
 }
@@ -377,7 +382,7 @@ fn order_without_a_condition_field_puts_it_back() {
         ];
         [&before, middle, &after, &[bit, "mtctr r12", jump]].concat()
     };
-    let reg = Value::Reg;
+    let reg = OpValue::Reg;
     let expected = around(&["cmpd cr0, r3, r4"], "rlwinm r12, r12, 1, 31, 31", "bdz 0x1000");
     check(
         &branch(Cond::Less, reg(R3), reg(R4), Width::B8),
@@ -390,7 +395,7 @@ fn order_without_a_condition_field_puts_it_back() {
         "bdnz 0x1000",
     );
     check(
-        &branch(Cond::BelowOrEqual, reg(R3), Value::imm(9), Width::B8),
+        &branch(Cond::BelowOrEqual, reg(R3), OpValue::imm(9), Width::B8),
         SHADOW,
         &expected,
     );
@@ -410,7 +415,7 @@ fn additions_to_memory() {
     };
     let add = |atomic| Op::AddToMem {
         to,
-        src: Value::imm(1),
+        src: OpValue::imm(1),
         width: Width::B8,
         atomic,
     };
@@ -443,7 +448,7 @@ fn additions_to_memory() {
 fn old_processors_are_spared() {
     let byte = Op::AddToMem {
         to: at(R3, 0),
-        src: Value::Reg(R4),
+        src: OpValue::Reg(R4),
         width: Width::B1,
         atomic: true,
     };
@@ -451,7 +456,7 @@ fn old_processors_are_spared() {
     assert!(lower(&BIG_V1, &byte, C).is_err() && lower(&BIG_V2, &byte, C).is_err());
     let float = Op::Move {
         dst: R3,
-        src: Value::Reg(F1),
+        src: OpValue::Reg(F1),
         width: Width::B8,
         extension: Extension::Zero,
     };
@@ -513,7 +518,7 @@ fn calls_keep_the_toc_pointer() {
 fn floating_point_registers() {
     let store = |width| Op::Store {
         to: at(R3, 6),
-        src: Value::Reg(F1),
+        src: OpValue::Reg(F1),
         width,
     };
     check(&store(Width::B8), RegSet::EMPTY, &["stfd f1, 6(r3)"]);
@@ -530,11 +535,11 @@ fn floating_point_registers() {
         width: Width::B8,
         extension: Extension::Zero,
     };
-    check(&mov(F2, Value::Reg(F1)), RegSet::EMPTY, &["fmr f2, f1"]);
+    check(&mov(F2, OpValue::Reg(F1)), RegSet::EMPTY, &["fmr f2, f1"]);
     let v2 = DwarfReg::new(79);
-    let (listing, _) = lower(&LITTLE, &mov(R3, Value::Reg(v2)), C).unwrap();
+    let (listing, _) = lower(&LITTLE, &mov(R3, OpValue::Reg(v2)), C).unwrap();
     assert_eq!(listing, ["mfvsrd r3, vs34"]);
-    let (listing, _) = lower(&LITTLE, &mov(F1, Value::imm(0)), C).unwrap();
+    let (listing, _) = lower(&LITTLE, &mov(F1, OpValue::imm(0)), C).unwrap();
     assert_eq!(listing, ["li r12, 0", "mtvsrd vs1, r12"]);
 }
 
@@ -546,11 +551,14 @@ fn the_rest() {
     refused(
         &Op::Move {
             dst: LR,
-            src: Value::imm(0),
+            src: OpValue::imm(0),
             width: Width::B8,
             extension: Extension::Zero,
         },
         C,
     );
-    refused(&branch(Cond::Eq, Value::Reg(R3), Value::imm(256), Width::B1), C);
+    refused(
+        &branch(Cond::Eq, OpValue::Reg(R3), OpValue::imm(256), Width::B1),
+        C,
+    );
 }

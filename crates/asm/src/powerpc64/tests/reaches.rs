@@ -8,12 +8,12 @@ use patchpoint_isa::powerpc64::{CTR, R3, R12};
 
 use super::super::insn::Gpr;
 use super::super::{BIG_V1, LITTLE, branch, constant};
-use crate::backend::{Backend, Branch, BranchKind, Form};
+use crate::backend::{Backend, Branch, BranchForm, BranchKind};
 use crate::op::{Cond, Dest};
 
 const FROM: u64 = 0x10_0000_0000;
 
-fn branch_to(kind: BranchKind, to: u64, form: Form, scratch: Option<DwarfReg>, detail: u8) -> Branch {
+fn branch_to(kind: BranchKind, to: u64, form: BranchForm, scratch: Option<DwarfReg>, detail: u8) -> Branch {
     Branch {
         at: 0,
         kind,
@@ -44,8 +44,8 @@ fn put(branch: &Branch, to: u64) -> Vec<u32> {
     words(&bytes, u32::from_le_bytes)
 }
 
-/// Where the words lead that a thread at `FROM` executes whose condition holds, by a decoder of its
-/// own.
+/// The target of the words that a thread at `FROM` executes whose condition holds, by a decoder of
+/// its own.
 fn followed(words: &[u32]) -> u64 {
     let near = |word: u32, at: u64| match word >> 26 {
         18 => at.wrapping_add_signed(i64::from(((word & 0x03ff_fffc) << 6) as i32 >> 6)),
@@ -93,11 +93,11 @@ fn every_form_reaches_as_far_as_it_says_and_no_further() {
     let near = [-(1 << 25), (1 << 25) - 4];
     let jump_if = BranchKind::JumpIf(Cond::Eq);
     let limits = [
-        (BranchKind::Jump, Form::Short, near),
-        (BranchKind::Jump, Form::Near, near),
-        (jump_if, Form::Short, [-(1 << 15), (1 << 15) - 4]),
+        (BranchKind::Jump, BranchForm::Short, near),
+        (BranchKind::Jump, BranchForm::Near, near),
+        (jump_if, BranchForm::Short, [-(1 << 15), (1 << 15) - 4]),
         // The branch is the second instruction.
-        (jump_if, Form::Near, [4 - (1 << 25), 1 << 25]),
+        (jump_if, BranchForm::Near, [4 - (1 << 25), 1 << 25]),
     ];
     for (kind, form, [lowest, highest]) in limits {
         for (distance, reaches) in [
@@ -114,7 +114,7 @@ fn every_form_reaches_as_far_as_it_says_and_no_further() {
                 "{kind:?} {form:?} {distance:#x}"
             );
             assert!(
-                !LITTLE.reaches(&branch, Form::Far, FROM, to),
+                !LITTLE.reaches(&branch, BranchForm::Far, FROM, to),
                 "without a scratch register"
             );
             if reaches {
@@ -139,15 +139,15 @@ fn far_forms_reach_everything_that_is_aligned() {
     ];
     for kind in [BranchKind::Jump, BranchKind::JumpIf(Cond::Less)] {
         for to in targets {
-            let branch = branch_to(kind, to, Form::Far, Some(R12), 3);
-            assert!(LITTLE.reaches(&branch, Form::Far, FROM, to));
+            let branch = branch_to(kind, to, BranchForm::Far, Some(R12), 3);
+            assert!(LITTLE.reaches(&branch, BranchForm::Far, FROM, to));
             assert_eq!(followed(&put(&branch, to)), to);
-            assert!(!LITTLE.reaches(&branch, Form::Far, FROM, to | 2));
+            assert!(!LITTLE.reaches(&branch, BranchForm::Far, FROM, to | 2));
         }
     }
-    let through = branch_to(BranchKind::Jump, 0, Form::Far, Some(CTR), 0);
+    let through = branch_to(BranchKind::Jump, 0, BranchForm::Far, Some(CTR), 0);
     assert!(
-        !LITTLE.reaches(&through, Form::Far, FROM, 0),
+        !LITTLE.reaches(&through, BranchForm::Far, FROM, 0),
         "{CTR} is no general register"
     );
 }
@@ -170,16 +170,28 @@ fn conditions_and_their_opposites() {
     let fields = |word: u32| (word >> 21 & 31, word >> 16 & 31);
     for (cond, bo, bi) in expected {
         let to = FROM + 64;
-        let short = branch_to(BranchKind::JumpIf(cond), to, Form::Short, None, 5);
+        let short = branch_to(BranchKind::JumpIf(cond), to, BranchForm::Short, None, 5);
         assert_eq!(fields(put(&short, to)[0]), (bo, bi), "{cond:?}");
-        let near = branch_to(BranchKind::JumpIf(cond), to, Form::Near, None, 5);
+        let near = branch_to(BranchKind::JumpIf(cond), to, BranchForm::Near, None, 5);
         assert_eq!(fields(put(&near, to)[0]), (16 - bo, bi), "{cond:?}");
     }
     for (cond, bo) in [(Cond::Eq, 18), (Cond::Ne, 16)] {
         let to = FROM + 64;
-        let short = branch_to(BranchKind::JumpIf(cond), to, Form::Short, None, branch::COUNT);
+        let short = branch_to(
+            BranchKind::JumpIf(cond),
+            to,
+            BranchForm::Short,
+            None,
+            branch::COUNT,
+        );
         assert_eq!(fields(put(&short, to)[0]), (bo, 0));
-        let near = branch_to(BranchKind::JumpIf(cond), to, Form::Near, None, branch::COUNT);
+        let near = branch_to(
+            BranchKind::JumpIf(cond),
+            to,
+            BranchForm::Near,
+            None,
+            branch::COUNT,
+        );
         assert_eq!(fields(put(&near, to)[0]), (34 - bo, 0));
     }
 }

@@ -7,7 +7,7 @@ use llvm_stackmaps::addr::CodeAddr;
 
 use patchpoint_isa::riscv64::T1;
 
-use crate::backend::{Backend, Branch, BranchKind, Form};
+use crate::backend::{Backend, Branch, BranchForm, BranchKind};
 use crate::encodings::Cases;
 use crate::op::{Cond, Dest};
 use crate::riscv64::insn::Gpr;
@@ -30,7 +30,7 @@ const CONDS: [(Cond, &str, bool); 10] = [
     (Cond::GreaterOrEqual, "bge", false),
 ];
 
-fn branch(kind: BranchKind, distance: i64, form: Form) -> (Branch, u64) {
+fn branch(kind: BranchKind, distance: i64, form: BranchForm) -> (Branch, u64) {
     let to = FROM.wrapping_add_signed(distance);
     let branch = Branch {
         at: 0,
@@ -44,12 +44,12 @@ fn branch(kind: BranchKind, distance: i64, form: Form) -> (Branch, u64) {
     (branch, to)
 }
 
-fn reaches(kind: BranchKind, distance: i64, form: Form) -> bool {
+fn reaches(kind: BranchKind, distance: i64, form: BranchForm) -> bool {
     let (branch, to) = branch(kind, distance, form);
     RiscV64.reaches(&branch, form, FROM, to)
 }
 
-fn words(kind: BranchKind, distance: i64, form: Form) -> Vec<u32> {
+fn words(kind: BranchKind, distance: i64, form: BranchForm) -> Vec<u32> {
     let (branch, to) = branch(kind, distance, form);
     let mut out = Vec::new();
     RiscV64.put_branch(&branch, FROM, to, &mut out);
@@ -62,8 +62,8 @@ fn words(kind: BranchKind, distance: i64, form: Form) -> Vec<u32> {
 /// The branch of one instruction, by that distance.
 fn short(kind: BranchKind, distance: i64) -> impl FnOnce(&mut Vec<u8>) {
     move |out| {
-        assert!(reaches(kind, distance, Form::Short));
-        let (branch, to) = branch(kind, distance, Form::Short);
+        assert!(reaches(kind, distance, BranchForm::Short));
+        let (branch, to) = branch(kind, distance, BranchForm::Short);
         RiscV64.put_branch(&branch, FROM, to, out);
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn cases(cases: &mut Cases) {
 #[test]
 fn jumps_and_calls_reach_1_mib() {
     for kind in [BranchKind::Jump, BranchKind::Call] {
-        for form in [Form::Short, Form::Near] {
+        for form in [BranchForm::Short, BranchForm::Near] {
             for distance in [0, 2, MIB - 2, -MIB] {
                 assert!(reaches(kind, distance, form));
                 assert_eq!(words(kind, distance, form).len(), 1);
@@ -107,20 +107,20 @@ fn jumps_and_calls_reach_1_mib() {
 fn conditional_branches_reach_4_kib_and_over_a_jump_1_mib() {
     let kind = BranchKind::JumpIf(Cond::Less);
     for distance in [0, 4 * KIB - 2, -4 * KIB] {
-        assert!(reaches(kind, distance, Form::Short));
-        assert_eq!(words(kind, distance, Form::Short).len(), 1);
+        assert!(reaches(kind, distance, BranchForm::Short));
+        assert_eq!(words(kind, distance, BranchForm::Short).len(), 1);
     }
     for distance in [4 * KIB, -4 * KIB - 2, 1] {
-        assert!(!reaches(kind, distance, Form::Short));
+        assert!(!reaches(kind, distance, BranchForm::Short));
     }
-    // The jump stands one instruction later.
+    // The jump is one instruction later.
     for distance in [4 * KIB, MIB, -MIB + 4] {
-        assert!(reaches(kind, distance, Form::Near));
+        assert!(reaches(kind, distance, BranchForm::Near));
         // bge x10, x29 over it: 8 bytes on.
-        assert_eq!(words(kind, distance, Form::Near)[0], 0x01d5_5463);
+        assert_eq!(words(kind, distance, BranchForm::Near)[0], 0x01d5_5463);
     }
     for distance in [MIB + 4, -MIB, 5] {
-        assert!(!reaches(kind, distance, Form::Near));
+        assert!(!reaches(kind, distance, BranchForm::Near));
     }
 }
 
@@ -129,22 +129,22 @@ fn far_branches_go_through_a_register_and_calls_through_ra() {
     let distance = 0x1234_5000 - FROM as i64;
     // lui t1, 0x12345; jalr x0, 0(t1); lui ra, 0x12345; jalr ra, 0(ra)
     assert_eq!(
-        words(BranchKind::Jump, distance, Form::Far),
+        words(BranchKind::Jump, distance, BranchForm::Far),
         [0x1234_5337, 0x0003_0067]
     );
     assert_eq!(
-        words(BranchKind::Call, distance, Form::Far),
+        words(BranchKind::Call, distance, BranchForm::Far),
         [0x1234_50b7, 0x0000_80e7]
     );
     // bne x10, x29 over two instructions and itself.
-    let conditional = words(BranchKind::JumpIf(Cond::Eq), distance, Form::Far);
+    let conditional = words(BranchKind::JumpIf(Cond::Eq), distance, BranchForm::Far);
     assert_eq!(conditional, [0x01d5_1663, 0x1234_5337, 0x0003_0067]);
-    let (mut far, to) = branch(BranchKind::Jump, 1 << 40, Form::Far);
-    assert!(RiscV64.reaches(&far, Form::Far, FROM, to));
+    let (mut far, to) = branch(BranchKind::Jump, 1 << 40, BranchForm::Far);
+    assert!(RiscV64.reaches(&far, BranchForm::Far, FROM, to));
     far.scratch = None;
-    assert!(!RiscV64.reaches(&far, Form::Far, FROM, to));
+    assert!(!RiscV64.reaches(&far, BranchForm::Far, FROM, to));
     far.kind = BranchKind::Call;
-    assert!(RiscV64.reaches(&far, Form::Far, FROM, to));
+    assert!(RiscV64.reaches(&far, BranchForm::Far, FROM, to));
     far.dest = Dest::End;
-    assert!(!RiscV64.reaches(&far, Form::Far, FROM, to));
+    assert!(!RiscV64.reaches(&far, BranchForm::Far, FROM, to));
 }

@@ -9,8 +9,8 @@ use patchpoint_isa::RegSet;
 
 use patchpoint_isa::riscv64::{A0, FA3, GP, RA, S0, S3, SP, T0, T1, T3, T4};
 
-use crate::backend::{Backend, Code, Origin, Refusal};
-use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Label, Op, Value, Width};
+use crate::backend::{Backend, EncodedCode, EncodingRefusal, Origin};
+use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Label, Op, OpValue, Width};
 use crate::riscv64::RiscV64;
 
 const FREE: [&[DwarfReg]; 4] = [&[], &[T0], &[T0, T1], &[T0, T1, T3, T4]];
@@ -60,15 +60,15 @@ fn addresses() -> Vec<Address> {
     bases.into_iter().flat_map(all).collect()
 }
 
-fn values() -> Vec<Value> {
-    let imms = [0, 1, 0x7f, 0x80, 0xffff, 0x1_0000, u64::MAX, 1 << 40].map(Value::imm);
-    let regs = [A0, S3, FA3].map(Value::Reg);
-    let frames = DISPS.map(|disp| Value::Frame { reg: SP, disp });
-    let mems = addresses().into_iter().map(Value::Mem);
+fn values() -> Vec<OpValue> {
+    let imms = [0, 1, 0x7f, 0x80, 0xffff, 0x1_0000, u64::MAX, 1 << 40].map(OpValue::imm);
+    let regs = [A0, S3, FA3].map(OpValue::Reg);
+    let frames = DISPS.map(|disp| OpValue::Frame { reg: SP, disp });
+    let mems = addresses().into_iter().map(OpValue::Mem);
     imms.into_iter().chain(regs).chain(frames).chain(mems).collect()
 }
 
-fn operations(src: Value, width: Width) -> Vec<(Op<'static>, Option<DwarfReg>)> {
+fn operations(src: OpValue, width: Width) -> Vec<(Op<'static>, Option<DwarfReg>)> {
     let mut ops = Vec::new();
     for extension in [Extension::Zero, Extension::Sign] {
         for dst in [A0, S3, FA3] {
@@ -145,7 +145,7 @@ fn nothing_is_written_but_the_destination_and_what_is_free() {
     {
         for (op, dst) in operations(value, width) {
             for free in FREE {
-                let mut code = Code::new(Origin::At(CodeAddr::new(0x1000)));
+                let mut code = EncodedCode::new(Origin::At(CodeAddr::new(0x1000)));
                 match RiscV64.emit(&op, RegSet::of(free), &mut code) {
                     Err(_) => refused += 1,
                     Ok(()) => {
@@ -163,15 +163,15 @@ fn nothing_is_written_but_the_destination_and_what_is_free() {
     assert!(emitted > 20_000 && refused > 1_000, "{emitted} {refused}");
 }
 
-fn emit(op: &Op<'_>, free: &[DwarfReg]) -> Result<Code, Refusal> {
-    let mut code = Code::new(Origin::At(CodeAddr::new(0x1000)));
+fn emit(op: &Op<'_>, free: &[DwarfReg]) -> Result<EncodedCode, EncodingRefusal> {
+    let mut code = EncodedCode::new(Origin::At(CodeAddr::new(0x1000)));
     RiscV64.emit(op, RegSet::of(free), &mut code).map(|()| code)
 }
 
 #[test]
 fn comparisons_need_no_register_where_both_are_in_one() {
     let dest = Dest::Label(Label::new(0));
-    let (lhs, rhs) = (Value::Reg(A0), Value::Reg(S3));
+    let (lhs, rhs) = (OpValue::Reg(A0), OpValue::Reg(S3));
     for (width, instructions) in [(Width::B8, 0), (Width::B4, 2)] {
         let op = Op::Branch {
             cond: Cond::Less,
@@ -187,7 +187,7 @@ fn comparisons_need_no_register_where_both_are_in_one() {
     let zero = Op::Branch {
         cond: Cond::Ne,
         lhs,
-        rhs: Value::imm(0),
+        rhs: OpValue::imm(0),
         width: Width::B8,
         dest,
     };
@@ -198,11 +198,11 @@ fn comparisons_need_no_register_where_both_are_in_one() {
 fn what_cannot_be_had_is_refused() {
     let unusable = |op: &Op<'_>| {
         assert!(
-            matches!(emit(op, &[T0, T1, T3]), Err(Refusal::Unusable(_))),
+            matches!(emit(op, &[T0, T1, T3]), Err(EncodingRefusal::Unusable(_))),
             "{op:?}"
         )
     };
-    let (src, width, extension) = (Value::imm(1), Width::B8, Extension::Zero);
+    let (src, width, extension) = (OpValue::imm(1), Width::B8, Extension::Zero);
     for dst in [SP, GP, DwarfReg::new(0), DwarfReg::new(64)] {
         unusable(&Op::Move {
             dst,
@@ -226,11 +226,11 @@ fn what_cannot_be_had_is_refused() {
     unusable(&Op::Jump(Dest::Addr(CodeAddr::new(0x1001))));
     let wide = Op::Move {
         dst: A0,
-        src: Value::imm(0x100),
+        src: OpValue::imm(0x100),
         width: Width::B1,
         extension,
     };
-    assert!(matches!(emit(&wide, &[]), Err(Refusal::Immediate { .. })));
+    assert!(matches!(emit(&wide, &[]), Err(EncodingRefusal::Immediate { .. })));
     let call = emit(&Op::Call(CodeAddr::new(0x2000)), &[]).unwrap();
     assert!(call.clobbers.contains(RA));
 }

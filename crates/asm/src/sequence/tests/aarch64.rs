@@ -137,7 +137,7 @@ fn sites_are_whole_instructions() {
 }
 
 #[test]
-fn stubs_stand_within_128_mib() {
+fn stubs_are_within_128_mib() {
     let sequence = seq().mov(result(), 1u64).mov(result(), 2u64);
     let site = any_reg(4);
     let stub = |distance: i64| {

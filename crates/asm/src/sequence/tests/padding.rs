@@ -110,7 +110,7 @@ fn what_does_not_fit_goes_to_a_stub_and_comes_back() {
     ];
     assert_eq!(disassembly(stub.addr, &stub.bytes), expected);
     assert_eq!(assembled.used.get(), 5);
-    // One byte more, and it stands in place.
+    // One byte more, and it is installed in place.
     assert_eq!(in_place(&sequence, &any_reg(14)).used.get(), 14);
 }
 
@@ -137,7 +137,7 @@ fn a_call_in_a_stub_goes_on_with_the_jump_back() {
 }
 
 #[test]
-fn the_stub_may_stand_anywhere_in_reach() {
+fn the_stub_may_be_anywhere_in_reach() {
     let high = SiteContext {
         addr: CodeAddr::new(0x7f00_0000_0000),
         ..any_reg(8)

@@ -227,13 +227,13 @@ fn reg_operand(reg: DwarfReg) -> Operand {
 
 /// How often what happened.
 #[derive(Debug, Default)]
-struct Seen {
+struct OutcomeCounts {
     in_place: u32,
     out_of_line: u32,
     refused: u32,
 }
 
-fn try_one(random: &mut Random, seen: &mut Seen) {
+fn try_one(random: &mut Random, seen: &mut OutcomeCounts) {
     let (site, sequence) = (random.site(), random.sequence());
     let env = Environment {
         miss: Some(MISS),
@@ -289,7 +289,7 @@ fn check_random(sequence: &Sequence, site: &SiteContext<'_>, assembled: &Assembl
 #[test]
 fn what_is_assembled_passes_the_checker() {
     let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
-    let mut seen = Seen::default();
+    let mut seen = OutcomeCounts::default();
     for _ in 0..20_000 {
         try_one(&mut random, &mut seen);
     }

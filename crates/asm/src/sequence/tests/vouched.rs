@@ -119,7 +119,7 @@ fn what_they_write_must_be_free() {
 }
 
 #[test]
-fn they_stand_where_they_are_declared_between_what_is_checked() {
+fn they_are_where_they_are_declared_between_what_is_checked() {
     for arch in ALL {
         let (bytes, reg) = unknown(arch);
         let site = entry(arch, 1024);

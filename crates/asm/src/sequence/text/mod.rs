@@ -4,7 +4,7 @@
 //!
 //! Problem: a sequence in a log, a test or on a command line should be read by people and typed by
 //! them. Approach: one statement per operation, in the words of the builder, with no precedence and
-//! no nesting beyond an operand in a field. Statements are separated by `;` or stand on lines of
+//! no nesting beyond an operand in a field. Statements are separated by `;` or are on lines of
 //! their own.
 //!
 //! | statement | operation |

@@ -10,7 +10,7 @@ use core::str::FromStr;
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::{OnReturn, RegSet};
 
-use super::operand::{Mem, Operand, Part, Source, Target};
+use super::operand::{Mem, Operand, OperandPart, Source, Target};
 use super::{CONDITIONS, Sequence};
 use crate::error::{Error, Result};
 use crate::op::{Cond, Extension, Label, Width};
@@ -44,7 +44,7 @@ impl Sequence {
         Self::from_any_text(text)
     }
 
-    /// The same for who does not execute it, or has that promise from elsewhere.
+    /// The same for who does not execute it, or has that promise from its caller.
     pub(super) fn from_any_text(text: &str) -> Result<Self> {
         Reader::new(text, Promises::Read).sequence()
     }
@@ -229,7 +229,7 @@ impl<'t> Reader<'t> {
         let label = self.label()?;
         self.need(
             ":",
-            "`:` behind a label that stands here; goto label(1) branches to it",
+            "`:` behind a label that is bound here; goto label(1) branches to it",
         )?;
         Ok(sequence.bind(label))
     }
@@ -319,7 +319,7 @@ impl<'t> Reader<'t> {
         if self.take("(") {
             let operand = self.operand(OPERAND)?;
             self.need(")", "`)`")?;
-            return Ok(Source::Part(Part {
+            return Ok(Source::Part(OperandPart {
                 operand,
                 width,
                 extension,

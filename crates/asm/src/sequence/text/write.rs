@@ -4,7 +4,7 @@ use core::fmt;
 
 use patchpoint_isa::OnReturn;
 
-use super::operand::{Mem, Operand, Part, Source, Target};
+use super::operand::{Mem, Operand, OperandPart, Source, Target};
 use super::{CONDITIONS, Operation, Sequence};
 use crate::op::Bits;
 use crate::op::{Cond, Extension, Width};
@@ -135,7 +135,7 @@ impl fmt::Display for Mem {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for OperandPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}({})", field(self.width, self.extension), self.operand)
     }

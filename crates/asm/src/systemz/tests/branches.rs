@@ -5,13 +5,13 @@ use alloc::string::String;
 
 use llvm_stackmaps::addr::CodeAddr;
 
-use crate::backend::{Branch, BranchKind, Form};
+use crate::backend::{Branch, BranchForm, BranchKind};
 use crate::encodings::Cases;
 use crate::op::{Cond, Dest};
 use crate::systemz::branch;
 use crate::systemz::regs::R1;
 
-fn branch_to(kind: BranchKind, form: Form, to: u64) -> Branch {
+fn branch_to(kind: BranchKind, form: BranchForm, to: u64) -> Branch {
     Branch {
         at: 0,
         kind,
@@ -46,7 +46,11 @@ pub(super) fn cases(cases: &mut Cases) {
         (false, -4_294_967_296),
     ] {
         let l = if short { "" } else { "l" };
-        let form = if short { Form::Short } else { Form::Near };
+        let form = if short {
+            BranchForm::Short
+        } else {
+            BranchForm::Near
+        };
         add(
             cases,
             BranchKind::Jump,
@@ -73,20 +77,26 @@ pub(super) fn cases(cases: &mut Cases) {
     }
     let far = 0x0123_4567_89ab_cdee;
     let load = format!("llilf %r1, {}; iihf %r1, {}", far as u32, far >> 32);
-    add(cases, BranchKind::Jump, Form::Far, far, format!("{load}; br %r1"));
+    add(
+        cases,
+        BranchKind::Jump,
+        BranchForm::Far,
+        far,
+        format!("{load}; br %r1"),
+    );
     add(
         cases,
         BranchKind::Call,
-        Form::Far,
+        BranchForm::Far,
         far,
         format!("{load}; basr %r14, %r1"),
     );
     let text = format!("brc 6, .+18; {load}; br %r1");
-    add(cases, BranchKind::JumpIf(Cond::Eq), Form::Far, far, text);
+    add(cases, BranchKind::JumpIf(Cond::Eq), BranchForm::Far, far, text);
 }
 
 /// A branch from address 0.
-fn add(cases: &mut Cases, kind: BranchKind, form: Form, distance: i64, text: String) {
+fn add(cases: &mut Cases, kind: BranchKind, form: BranchForm, distance: i64, text: String) {
     let branch = branch_to(kind, form, distance as u64);
     assert!(branch::reaches(&branch, form, 0, distance as u64), "{text}");
     cases.add(text.clone(), |out| {
@@ -100,8 +110,8 @@ fn each_form_of_a_branch_reaches_its_boundaries_and_not_one_beyond() {
     let from = 0x7f_0000_0000_0000;
     for kind in [BranchKind::Jump, BranchKind::Call, BranchKind::JumpIf(Cond::Ne)] {
         for (form, first, last) in [
-            (Form::Short, -0x1_0000, 0xfffe),
-            (Form::Near, -0x1_0000_0000, 0xffff_fffe),
+            (BranchForm::Short, -0x1_0000, 0xfffe),
+            (BranchForm::Near, -0x1_0000_0000, 0xffff_fffe),
         ] {
             let reaches = |distance: i64| {
                 let to = from + distance;
@@ -111,10 +121,10 @@ fn each_form_of_a_branch_reaches_its_boundaries_and_not_one_beyond() {
             assert!(!reaches(first - 2) && !reaches(last + 2));
             assert!(!reaches(first + 1) && !reaches(1), "odd addresses");
         }
-        let far = branch_to(kind, Form::Far, 0x10);
-        assert!(branch::reaches(&far, Form::Far, from as u64, 0x10));
+        let far = branch_to(kind, BranchForm::Far, 0x10);
+        assert!(branch::reaches(&far, BranchForm::Far, from as u64, 0x10));
         assert!(
-            !branch::reaches(&far, Form::Far, from as u64, 0x11),
+            !branch::reaches(&far, BranchForm::Far, from as u64, 0x11),
             "an odd address"
         );
         for scratch in [
@@ -124,7 +134,7 @@ fn each_form_of_a_branch_reaches_its_boundaries_and_not_one_beyond() {
         ] {
             let far = Branch { scratch, ..far };
             assert!(
-                !branch::reaches(&far, Form::Far, from as u64, 0x10),
+                !branch::reaches(&far, BranchForm::Far, from as u64, 0x10),
                 "{scratch:?}"
             );
         }

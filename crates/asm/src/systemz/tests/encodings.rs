@@ -55,7 +55,7 @@ fn base_or_none(cases: &Cases, plain: u8) -> Vec<Option<Gpr>> {
         .collect()
 }
 
-/// Displacements of 12 and of 20 bits, of which the high 8 stand apart; bases and indexes with
+/// Displacements of 12 and of 20 bits, of which the high 8 are apart; bases and indexes with
 /// either, indexes only where the format has one.
 fn mems(cases: &Cases, has_index: bool) -> Vec<Mem> {
     const SHORT: i32 = 0x155;

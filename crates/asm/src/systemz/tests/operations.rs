@@ -5,9 +5,9 @@ use alloc::format;
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
 
-use crate::backend::{Backend, BranchKind, Code, Origin, Refusal};
+use crate::backend::{Backend, BranchKind, EncodedCode, EncodingRefusal, Origin};
 use crate::encodings::Cases;
-use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Op, Value, Width};
+use crate::op::{Address, Base, Bits, Cond, Dest, Extension, Op, OpValue, Width};
 use crate::systemz::SystemZ;
 use patchpoint_isa::systemz::*;
 
@@ -38,13 +38,13 @@ fn fixed(addr: u64) -> Address {
     }
 }
 
-fn emit(op: &Op<'_>, free: RegSet) -> Result<Code, Refusal> {
-    let mut code = Code::new(Origin::At(CodeAddr::new(0)));
+fn emit(op: &Op<'_>, free: RegSet) -> Result<EncodedCode, EncodingRefusal> {
+    let mut code = EncodedCode::new(Origin::At(CodeAddr::new(0)));
     SystemZ.emit(op, free, &mut code)?;
     Ok(code)
 }
 
-fn mov(dst: DwarfReg, src: Value, width: Width, extension: Extension) -> Op<'static> {
+fn mov(dst: DwarfReg, src: OpValue, width: Width, extension: Extension) -> Op<'static> {
     Op::Move {
         dst,
         src,
@@ -53,7 +53,7 @@ fn mov(dst: DwarfReg, src: Value, width: Width, extension: Extension) -> Op<'sta
     }
 }
 
-fn branch(cond: Cond, lhs: Value, rhs: Value, width: Width) -> Op<'static> {
+fn branch(cond: Cond, lhs: OpValue, rhs: OpValue, width: Width) -> Op<'static> {
     Op::Branch {
         cond,
         lhs,
@@ -64,7 +64,7 @@ fn branch(cond: Cond, lhs: Value, rhs: Value, width: Width) -> Op<'static> {
 }
 
 use Extension::{Sign, Zero};
-use Value::{Mem as InMem, Reg};
+use OpValue::{Mem as InMem, Reg};
 use Width::{B1, B2, B4, B8};
 
 fn expect(cases: &mut Cases, op: Op<'_>, text: &str) {
@@ -110,11 +110,11 @@ fn moves(cases: &mut Cases) {
             &format!("{text} %r2, 8(%r3)"),
         );
     }
-    expect(cases, mov(R2, Value::imm(0xff), B1, Zero), "lghi %r2, 255");
-    expect(cases, mov(R2, Value::imm(0xff), B1, Sign), "lghi %r2, -1");
+    expect(cases, mov(R2, OpValue::imm(0xff), B1, Zero), "lghi %r2, 255");
+    expect(cases, mov(R2, OpValue::imm(0xff), B1, Sign), "lghi %r2, -1");
     expect(
         cases,
-        mov(R2, Value::imm(u64::MAX), B4, Zero),
+        mov(R2, OpValue::imm(u64::MAX), B4, Zero),
         "llilf %r2, 4294967295",
     );
     expect(cases, mov(R2, Reg(F9), B8, Zero), "lgdr %r2, %f9");
@@ -136,15 +136,15 @@ fn moves(cases: &mut Cases) {
         mov(F2, Reg(R3), B4, Zero),
         "sllg %r0, %r3, 32; ldgr %f2, %r0",
     );
-    expect(cases, mov(F2, Value::imm(0), B4, Zero), "lzdr %f2");
+    expect(cases, mov(F2, OpValue::imm(0), B4, Zero), "lzdr %f2");
     expect(
         cases,
-        mov(F2, Value::imm(0x3f80_0000), B4, Zero),
+        mov(F2, OpValue::imm(0x3f80_0000), B4, Zero),
         "llihh %r0, 16256; ldgr %f2, %r0",
     );
     expect(
         cases,
-        mov(F2, Value::imm(0x7), B8, Zero),
+        mov(F2, OpValue::imm(0x7), B8, Zero),
         "lghi %r0, 7; ldgr %f2, %r0",
     );
     expect(
@@ -157,7 +157,7 @@ fn moves(cases: &mut Cases) {
         mov(F2, InMem(mem(R3, 4096)), B4, Zero),
         "ley %f2, 4096(%r3)",
     );
-    let frame = |disp| Value::Frame { reg: R15, disp };
+    let frame = |disp| OpValue::Frame { reg: R15, disp };
     expect(cases, mov(R2, frame(0), B8, Zero), "lgr %r2, %r15");
     expect(cases, mov(R2, frame(160), B8, Zero), "la %r2, 160(%r15)");
     expect(cases, mov(R2, frame(524_287), B8, Zero), "lay %r2, 524287(%r15)");
@@ -224,45 +224,45 @@ fn stores(cases: &mut Cases) {
     }
     expect(cases, store(mem(R3, 8), Reg(F2), B8), "std %f2, 8(%r3)");
     expect(cases, store(mem(R3, 8), Reg(F2), B4), "ste %f2, 8(%r3)");
-    expect(cases, store(mem(R3, 8), Value::imm(255), B1), "mvi 8(%r3), 255");
+    expect(cases, store(mem(R3, 8), OpValue::imm(255), B1), "mvi 8(%r3), 255");
     expect(
         cases,
-        store(mem(R3, -1), Value::imm(255), B1),
+        store(mem(R3, -1), OpValue::imm(255), B1),
         "mviy -1(%r3), 255",
     );
     expect(
         cases,
-        store(mem(R3, 4095), Value::imm(0xffff), B2),
+        store(mem(R3, 4095), OpValue::imm(0xffff), B2),
         "mvhhi 4095(%r3), -1",
     );
     expect(
         cases,
-        store(mem(R3, 8), Value::imm(0x7fff), B4),
+        store(mem(R3, 8), OpValue::imm(0x7fff), B4),
         "mvhi 8(%r3), 32767",
     );
     expect(
         cases,
-        store(mem(R3, 8), Value::imm(u64::MAX), B8),
+        store(mem(R3, 8), OpValue::imm(u64::MAX), B8),
         "mvghi 8(%r3), -1",
     );
     expect(
         cases,
-        store(mem(R3, 8), Value::imm(0x8000), B8),
+        store(mem(R3, 8), OpValue::imm(0x8000), B8),
         "llill %r0, 32768; stg %r0, 8(%r3)",
     );
     expect(
         cases,
-        store(mem(R3, 4096), Value::imm(1), B4),
+        store(mem(R3, 4096), OpValue::imm(1), B4),
         "lghi %r0, 1; sty %r0, 4096(%r3)",
     );
     expect(
         cases,
-        store(mem(R3, 4096), Value::imm(0xffff), B2),
+        store(mem(R3, 4096), OpValue::imm(0xffff), B2),
         "lghi %r0, -1; sthy %r0, 4096(%r3)",
     );
     expect(
         cases,
-        store(mem(R3, 1 << 20), Value::imm(1), B8),
+        store(mem(R3, 1 << 20), OpValue::imm(1), B8),
         "llilh %r1, 16; lghi %r0, 1; stg %r0, 0(%r3,%r1)",
     );
     expect(
@@ -270,7 +270,7 @@ fn stores(cases: &mut Cases) {
         store(slot(8), InMem(slot(16)), B8),
         "lg %r1, 160(%r15); lg %r14, 160(%r15); lg %r0, 16(%r14); stg %r0, 8(%r1)",
     );
-    let frame = Value::Frame { reg: R15, disp: 160 };
+    let frame = OpValue::Frame { reg: R15, disp: 160 };
     expect(
         cases,
         store(mem(R3, 8), frame, B8),
@@ -299,7 +299,7 @@ fn additions(cases: &mut Cases) {
         (0x1_0000_0000, "llihl %r0, 1; agr %r2, %r0"),
         (-0x1_0000_0000, "llihf %r0, 4294967295; agr %r2, %r0"),
     ] {
-        expect(cases, add(Value::imm(value as u64), B8, Zero), text);
+        expect(cases, add(OpValue::imm(value as u64), B8, Zero), text);
     }
     expect(cases, add(Reg(R3), B8, Zero), "agr %r2, %r3");
     expect(cases, add(Reg(R3), B4, Sign), "agfr %r2, %r3");
@@ -313,7 +313,7 @@ fn additions(cases: &mut Cases) {
         add(InMem(mem(R3, 8)), B1, Zero),
         "llgc %r0, 8(%r3); agr %r2, %r0",
     );
-    let frame = Value::Frame { reg: R15, disp: 160 };
+    let frame = OpValue::Frame { reg: R15, disp: 160 };
     expect(cases, add(frame, B8, Zero), "la %r0, 160(%r15); agr %r2, %r0");
 
     let add = |to, src, width| Op::AddToMem {
@@ -322,15 +322,19 @@ fn additions(cases: &mut Cases) {
         width,
         atomic: false,
     };
-    expect(cases, add(mem(R3, -1), Value::imm(127), B8), "agsi -1(%r3), 127");
     expect(
         cases,
-        add(mem(R3, 8), Value::imm(0xffff_ff80), B4),
+        add(mem(R3, -1), OpValue::imm(127), B8),
+        "agsi -1(%r3), 127",
+    );
+    expect(
+        cases,
+        add(mem(R3, 8), OpValue::imm(0xffff_ff80), B4),
         "asi 8(%r3), -128",
     );
     expect(
         cases,
-        add(mem(R3, 8), Value::imm(128), B8),
+        add(mem(R3, 8), OpValue::imm(128), B8),
         "lghi %r0, 128; ag %r0, 8(%r3); stg %r0, 8(%r3)",
     );
     expect(
@@ -340,12 +344,12 @@ fn additions(cases: &mut Cases) {
     );
     expect(
         cases,
-        add(mem(R3, 8), Value::imm(1), B2),
+        add(mem(R3, 8), OpValue::imm(1), B2),
         "lghi %r0, 1; ah %r0, 8(%r3); sth %r0, 8(%r3)",
     );
     expect(
         cases,
-        add(mem(R3, 8), Value::imm(255), B1),
+        add(mem(R3, 8), OpValue::imm(255), B1),
         "llgc %r0, 8(%r3); ahi %r0, -1; stc %r0, 8(%r3)",
     );
     expect(
@@ -360,7 +364,7 @@ fn additions(cases: &mut Cases) {
     );
     expect(
         cases,
-        add(mem(R3, 1 << 20), Value::imm(1), B8),
+        add(mem(R3, 1 << 20), OpValue::imm(1), B8),
         "llilh %r1, 16; la %r1, 0(%r3,%r1); agsi 0(%r1), 1",
     );
 }
@@ -372,25 +376,25 @@ fn atomics(cases: &mut Cases) {
         width,
         atomic: true,
     };
-    expect(cases, add(mem(R3, 8), Value::imm(1), B8), "agsi 8(%r3), 1");
+    expect(cases, add(mem(R3, 8), OpValue::imm(1), B8), "agsi 8(%r3), 1");
     expect(
         cases,
-        add(mem(R3, 8), Value::imm(0xffff_ffff), B4),
+        add(mem(R3, 8), OpValue::imm(0xffff_ffff), B4),
         "asi 8(%r3), -1",
     );
     expect(
         cases,
-        add(mem(R3, 8), Value::imm(128), B8),
+        add(mem(R3, 8), OpValue::imm(128), B8),
         "lg %r0, 8(%r3); lgr %r14, %r0; aghi %r14, 128; csg %r0, %r14, 8(%r3); brc 4, .-14",
     );
     expect(
         cases,
-        add(mem(R3, 8), Value::imm(0xffff_ff00), B4),
+        add(mem(R3, 8), OpValue::imm(0xffff_ff00), B4),
         "l %r0, 8(%r3); lr %r14, %r0; ahi %r14, -256; cs %r0, %r14, 8(%r3); brc 4, .-10",
     );
     expect(
         cases,
-        add(mem(R3, 4096), Value::imm(32_768), B4),
+        add(mem(R3, 4096), OpValue::imm(32_768), B4),
         "ly %r0, 4096(%r3); lr %r14, %r0; afi %r14, 32768; csy %r0, %r14, 4096(%r3); brc 4, .-14",
     );
     expect(
@@ -400,7 +404,7 @@ fn atomics(cases: &mut Cases) {
     );
     expect(
         cases,
-        add(slot(8), Value::imm(1 << 32), B8),
+        add(slot(8), OpValue::imm(1 << 32), B8),
         "lg %r1, 160(%r15); lg %r0, 8(%r1); llihl %r14, 1; agr %r14, %r0; csg %r0, %r14, 8(%r1); brc 4, .-14",
     );
     expect(
@@ -410,7 +414,7 @@ fn atomics(cases: &mut Cases) {
     );
     expect(
         cases,
-        add(mem(R3, 1 << 20), Value::Frame { reg: R15, disp: 160 }, B8),
+        add(mem(R3, 1 << 20), OpValue::Frame { reg: R15, disp: 160 }, B8),
         "llilh %r1, 16; la %r1, 0(%r3,%r1); lg %r0, 0(%r1); lgr %r14, %r0; agr %r14, %r15; \
          agfi %r14, 160; csg %r0, %r14, 0(%r1); brc 4, .-20",
     );
@@ -471,32 +475,32 @@ fn comparisons(cases: &mut Cases) {
         (less, m, B4, "c %r2, 8(%r3)"),
         (below, m, B4, "cl %r2, 8(%r3)"),
         (less, m, B2, "lghr %r0, %r2; lgh %r14, 8(%r3); cr %r0, %r14"),
-        (eq, Value::imm(0x7fff), B8, "cghi %r2, 32767"),
-        (eq, Value::imm(0x8000), B8, "cgfi %r2, 32768"),
-        (eq, Value::imm(0x8000_0000), B8, "clgfi %r2, 2147483648"),
-        (eq, Value::imm(1 << 32), B8, "llihl %r0, 1; clgr %r2, %r0"),
+        (eq, OpValue::imm(0x7fff), B8, "cghi %r2, 32767"),
+        (eq, OpValue::imm(0x8000), B8, "cgfi %r2, 32768"),
+        (eq, OpValue::imm(0x8000_0000), B8, "clgfi %r2, 2147483648"),
+        (eq, OpValue::imm(1 << 32), B8, "llihl %r0, 1; clgr %r2, %r0"),
         (
             eq,
-            Value::imm(-0x8000_0000i64 as u64),
+            OpValue::imm(-0x8000_0000i64 as u64),
             B8,
             "cgfi %r2, -2147483648",
         ),
         (
             less,
-            Value::imm(0x8000_0000),
+            OpValue::imm(0x8000_0000),
             B8,
             "llilh %r0, 32768; cgr %r2, %r0",
         ),
-        (below, Value::imm(0), B8, "clgfi %r2, 0"),
-        (below, Value::imm(u64::MAX), B8, "lghi %r0, -1; clgr %r2, %r0"),
-        (eq, Value::imm(0xffff_8000), B4, "chi %r2, -32768"),
-        (eq, Value::imm(0x8000), B4, "clfi %r2, 32768"),
-        (less, Value::imm(0x8000), B4, "cfi %r2, 32768"),
-        (below, Value::imm(0xffff_ffff), B4, "clfi %r2, 4294967295"),
-        (eq, Value::imm(0xffff), B2, "llghr %r0, %r2; clfi %r0, 65535"),
-        (less, Value::imm(0xffff), B2, "lghr %r0, %r2; chi %r0, -1"),
-        (eq, Value::imm(0xff), B1, "llgcr %r0, %r2; chi %r0, 255"),
-        (below, Value::imm(0x80), B1, "llgcr %r0, %r2; clfi %r0, 128"),
+        (below, OpValue::imm(0), B8, "clgfi %r2, 0"),
+        (below, OpValue::imm(u64::MAX), B8, "lghi %r0, -1; clgr %r2, %r0"),
+        (eq, OpValue::imm(0xffff_8000), B4, "chi %r2, -32768"),
+        (eq, OpValue::imm(0x8000), B4, "clfi %r2, 32768"),
+        (less, OpValue::imm(0x8000), B4, "cfi %r2, 32768"),
+        (below, OpValue::imm(0xffff_ffff), B4, "clfi %r2, 4294967295"),
+        (eq, OpValue::imm(0xffff), B2, "llghr %r0, %r2; clfi %r0, 65535"),
+        (less, OpValue::imm(0xffff), B2, "lghr %r0, %r2; chi %r0, -1"),
+        (eq, OpValue::imm(0xff), B1, "llgcr %r0, %r2; chi %r0, 255"),
+        (below, OpValue::imm(0x80), B1, "llgcr %r0, %r2; clfi %r0, 128"),
     ] {
         expect(cases, branch(cond, r2, rhs, width), text);
     }
@@ -528,12 +532,20 @@ fn comparisons(cases: &mut Cases) {
             "llilh %r1, 16; lg %r0, 0(%r3,%r1); cghi %r0, 7",
         ),
     ] {
-        expect(cases, branch(cond, InMem(address), Value::imm(imm), width), text);
+        expect(
+            cases,
+            branch(cond, InMem(address), OpValue::imm(imm), width),
+            text,
+        );
     }
     // The right one is a constant, whichever it was.
-    let swapped = emit(&branch(Cond::Greater, Value::imm(5), r2, B8), ALL_FREE).unwrap();
+    let swapped = emit(&branch(Cond::Greater, OpValue::imm(5), r2, B8), ALL_FREE).unwrap();
     assert_eq!(swapped.branches[0].kind, BranchKind::JumpIf(less));
-    expect(cases, branch(Cond::Greater, Value::imm(5), r2, B8), "cghi %r2, 5");
+    expect(
+        cases,
+        branch(Cond::Greater, OpValue::imm(5), r2, B8),
+        "cghi %r2, 5",
+    );
     expect(
         cases,
         branch(eq, m, InMem(mem(R4, 8)), B8),
@@ -541,7 +553,7 @@ fn comparisons(cases: &mut Cases) {
     );
 }
 
-fn refused(op: &Op<'_>, free: RegSet) -> Refusal {
+fn refused(op: &Op<'_>, free: RegSet) -> EncodingRefusal {
     match emit(op, free) {
         Err(refusal) => refusal,
         Ok(code) => panic!("{op:?}: {:02x?}", code.bytes),
@@ -551,7 +563,7 @@ fn refused(op: &Op<'_>, free: RegSet) -> Refusal {
 #[test]
 fn what_cannot_be_encoded_is_refused() {
     let unusable = |op: Op<'_>| match refused(&op, ALL_FREE) {
-        Refusal::Unusable(_) => {}
+        EncodingRefusal::Unusable(_) => {}
         other => panic!("{op:?}: {other:?}"),
     };
     let control = DwarfReg::new(32);
@@ -564,36 +576,39 @@ fn what_cannot_be_encoded_is_refused() {
             src: Reg(reg),
             width: B8,
         });
-        unusable(branch(Cond::Eq, Reg(reg), Value::imm(0), B8));
+        unusable(branch(Cond::Eq, Reg(reg), OpValue::imm(0), B8));
     }
     unusable(mov(R2, InMem(mem(F0, 0)), B8, Zero));
     unusable(mov(R2, Reg(F0), B2, Zero));
     unusable(mov(F0, Reg(R2), B1, Zero));
     unusable(mov(F0, Reg(R2), B4, Sign));
-    unusable(mov(R2, Value::Frame { reg: R15, disp: 0 }, B4, Zero));
+    unusable(mov(R2, OpValue::Frame { reg: R15, disp: 0 }, B4, Zero));
     unusable(Op::Raw(&[7, 0, 7]));
     for width in [B1, B2] {
         unusable(Op::AddToMem {
             to: mem(R3, 0),
-            src: Value::imm(1),
+            src: OpValue::imm(1),
             width,
             atomic: true,
         });
     }
     for (value, width) in [(256, B1), (0x1_0000, B2), (1 << 32, B4), (-129i64 as u64, B1)] {
-        let op = mov(R2, Value::imm(value), width, Zero);
-        assert_eq!(refused(&op, ALL_FREE), Refusal::Immediate { value, width });
+        let op = mov(R2, OpValue::imm(value), width, Zero);
+        assert_eq!(
+            refused(&op, ALL_FREE),
+            EncodingRefusal::Immediate { value, width }
+        );
     }
 }
 
 #[test]
 fn without_free_registers_what_needs_one_is_refused() {
     let no_scratch = |op: Op<'_>, free: RegSet| match refused(&op, free) {
-        Refusal::NoScratch(_) => {}
+        EncodingRefusal::NoScratch(_) => {}
         other => panic!("{op:?}: {other:?}"),
     };
     let none = RegSet::EMPTY;
-    no_scratch(branch(Cond::Eq, Reg(R2), Value::imm(1 << 32), B8), none);
+    no_scratch(branch(Cond::Eq, Reg(R2), OpValue::imm(1 << 32), B8), none);
     no_scratch(branch(Cond::Eq, Reg(R2), Reg(R3), B1), none);
     no_scratch(
         Op::Store {
@@ -614,7 +629,7 @@ fn without_free_registers_what_needs_one_is_refused() {
     emit(&store(Reg(R2)), RegSet::of(&[R1])).unwrap();
     let atomic = |to, number| Op::AddToMem {
         to,
-        src: Value::imm(number),
+        src: OpValue::imm(number),
         width: B8,
         atomic: true,
     };
@@ -633,11 +648,11 @@ fn without_free_registers_what_needs_one_is_refused() {
 fn only_free_registers_and_the_destination_are_written() {
     let values = [
         Reg(R3),
-        Value::imm(0x1234_5678_9abc_def0),
+        OpValue::imm(0x1234_5678_9abc_def0),
         InMem(mem(R4, 8)),
         InMem(slot(8)),
         InMem(fixed(1 << 40)),
-        Value::Frame { reg: R15, disp: 160 },
+        OpValue::Frame { reg: R15, disp: 160 },
     ];
     for src in values {
         let op = mov(R2, src, B8, Zero);

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use llvm_stackmaps::addr::CodeAddr;
 
-use crate::backend::{Code, Origin};
+use crate::backend::{EncodedCode, Origin};
 use crate::encodings::{Cases, Corpus, tests_of};
 use crate::op::{Extension, Width};
 use crate::x86_64::encode::{Gpr, Mem, Rm};
@@ -151,8 +151,8 @@ fn greatest(width: Width) -> i64 {
 }
 
 /// Adds what `emit` appends, whose distance is the last but the immediate.
-fn add(cases: &mut Cases, text: String, emit: impl FnOnce(&mut Code)) {
-    let mut code = Code::new(Origin::At(CodeAddr::new(0)));
+fn add(cases: &mut Cases, text: String, emit: impl FnOnce(&mut EncodedCode)) {
+    let mut code = EncodedCode::new(Origin::At(CodeAddr::new(0)));
     emit(&mut code);
     for fixup in &code.pc_relative {
         let (at, end) = (fixup.at as usize, (fixup.at + fixup.to_end) as usize);

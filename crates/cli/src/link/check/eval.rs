@@ -6,8 +6,8 @@ use patchpoint::stackmap::Endian;
 use patchpoint::verify::disassemble;
 
 use super::operands::{Operand, operands};
-use super::parse::{Code, Expr, Kind, Op, Slice, Term};
-use super::wrong::{Unknown, Why, Wrong};
+use super::parse::{Expr, InstructionRef, Op, Slice, Term, TermKind};
+use super::wrong::{CheckError, CheckErrorKind, Unknown};
 use crate::names::hex;
 
 /// The longest instruction of any architecture: x86-64's.
@@ -42,7 +42,7 @@ impl Symbolic {
     }
 }
 
-type Value = Result<u64, Wrong>;
+type Value = Result<u64, CheckError>;
 
 pub(super) fn value(expr: &Expr<'_>, target: &impl Target) -> Value {
     let first = term(&expr.first, target)?;
@@ -62,21 +62,21 @@ pub(super) fn value(expr: &Expr<'_>, target: &impl Target) -> Value {
 }
 
 fn term(term: &Term<'_>, target: &impl Target) -> Value {
-    let wrong = |why| Wrong { at: term.at, why };
-    let unknown = |unknown| wrong(Why::Unknown(unknown));
+    let wrong = |why| CheckError { at: term.at, why };
+    let unknown = |unknown| wrong(CheckErrorKind::Unknown(unknown));
     let value = match &term.kind {
-        Kind::Number(number) => *number,
-        Kind::Symbol(name) => target.symbol(name).map_err(unknown)?,
-        Kind::Inner(inner) => value(inner, target)?,
-        Kind::Load(size, addr) => load(target, value(addr, target)?, *size).map_err(wrong)?,
-        Kind::DecodeOperand(code, index) => operand(target, *code, *index).map_err(wrong)?,
-        Kind::NextPc(code) => {
+        TermKind::Number(number) => *number,
+        TermKind::Symbol(name) => target.symbol(name).map_err(unknown)?,
+        TermKind::Inner(inner) => value(inner, target)?,
+        TermKind::Load(size, addr) => load(target, value(addr, target)?, *size).map_err(wrong)?,
+        TermKind::DecodeOperand(code, index) => operand(target, *code, *index).map_err(wrong)?,
+        TermKind::NextPc(code) => {
             let (addr, insn) = instruction(target, *code).map_err(wrong)?;
             addr.wrapping_add(insn.bytes.len() as u64)
         }
-        Kind::SectionAddr { file, section } => target.section(file, section).map_err(unknown)?,
-        Kind::Stub { file, second, third } => stub(target, file, second, *third).map_err(unknown)?,
-        Kind::GotEntry { file, symbol } => target
+        TermKind::SectionAddr { file, section } => target.section(file, section).map_err(unknown)?,
+        TermKind::Stub { file, second, third } => stub(target, file, second, *third).map_err(unknown)?,
+        TermKind::GotEntry { file, symbol } => target
             .symbolic(Symbolic::GotEntry, file, symbol)
             .map_err(unknown)?,
     };
@@ -89,9 +89,11 @@ fn sliced(value: u64, slice: Slice) -> u64 {
     value.checked_shr(slice.low.into()).unwrap_or(0) & mask
 }
 
-fn load(target: &impl Target, addr: u64, size: u8) -> Result<u64, Why> {
+fn load(target: &impl Target, addr: u64, size: u8) -> Result<u64, CheckErrorKind> {
     let size = u64::from(size);
-    let bytes = target.bytes(addr, size).ok_or(Why::NotLinked { addr, size })?;
+    let bytes = target
+        .bytes(addr, size)
+        .ok_or(CheckErrorKind::NotLinked { addr, size })?;
     let append = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
     Ok(match target.arch().endian() {
         Endian::Little => bytes.iter().rev().fold(0, append),
@@ -125,7 +127,7 @@ struct Instruction {
     text: String,
 }
 
-fn instruction(target: &impl Target, code: Code<'_>) -> Result<(u64, Instruction), Why> {
+fn instruction(target: &impl Target, code: InstructionRef<'_>) -> Result<(u64, Instruction), CheckErrorKind> {
     let addr = target.symbol(code.symbol)?.wrapping_add(code.offset);
     let size = target.room(addr).min(LONGEST);
     #[expect(
@@ -144,29 +146,29 @@ fn instruction(target: &impl Target, code: Code<'_>) -> Result<(u64, Instruction
     });
     match found {
         Some(insn) => Ok((addr, insn)),
-        None if bytes.is_empty() => Err(Why::NotLinked { addr, size: 1 }),
-        None => Err(Why::NoInstruction {
+        None if bytes.is_empty() => Err(CheckErrorKind::NotLinked { addr, size: 1 }),
+        None => Err(CheckErrorKind::NoInstruction {
             addr,
             bytes: hex(&bytes, " "),
         }),
     }
 }
 
-fn operand(target: &impl Target, code: Code<'_>, index: u64) -> Result<u64, Why> {
+fn operand(target: &impl Target, code: InstructionRef<'_>, index: u64) -> Result<u64, CheckErrorKind> {
     let (addr, insn) = instruction(target, code)?;
     let (text, bytes) = (insn.text, hex(&insn.bytes, " "));
     let Some(all) = operands(target.arch(), &insn.bytes) else {
-        return Err(Why::NoOperands { addr, text, bytes });
+        return Err(CheckErrorKind::NoOperands { addr, text, bytes });
     };
     match usize::try_from(index).ok().and_then(|index| all.get(index)) {
         Some(Operand::Immediate(value)) => Ok(*value as u64),
-        Some(_) => Err(Why::NotImmediate {
+        Some(_) => Err(CheckErrorKind::NotImmediate {
             index,
             immediates: immediates(&all),
             text,
             bytes,
         }),
-        None => Err(Why::NoOperand {
+        None => Err(CheckErrorKind::NoOperand {
             index,
             count: all.len(),
             text,

@@ -1,16 +1,16 @@
 //! Where the checks of a file are.
 
-/// A check as it stands in a file: all of it, its lines joined.
+/// A check as it is in a file: all of it, its lines joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::link) struct Check {
     text: String,
     /// Where in the text each of its lines begins, and its place there. There is at least one.
-    pieces: Vec<(usize, Place)>,
+    pieces: Vec<(usize, TextPosition)>,
 }
 
 /// A place in a file; both count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::link) struct Place {
+pub(in crate::link) struct TextPosition {
     pub(in crate::link) line: usize,
     pub(in crate::link) column: usize,
 }
@@ -26,11 +26,11 @@ impl Check {
         self.place(0).line
     }
 
-    /// Where a byte of the text stands in the file.
-    pub(in crate::link) fn place(&self, at: usize) -> Place {
+    /// Where a byte of the text is in the file.
+    pub(in crate::link) fn place(&self, at: usize) -> TextPosition {
         let piece = self.pieces.iter().rev().find(|(start, _)| *start <= at);
-        let (start, place) = piece.copied().unwrap_or((0, Place { line: 1, column: 1 }));
-        Place {
+        let (start, place) = piece.copied().unwrap_or((0, TextPosition { line: 1, column: 1 }));
+        TextPosition {
             line: place.line,
             column: place.column + at.saturating_sub(start),
         }
@@ -55,7 +55,7 @@ pub(super) fn find(text: &str, names: &[&str]) -> Vec<Check> {
             text: String::new(),
             pieces: Vec::new(),
         });
-        let place = Place {
+        let place = TextPosition {
             line: number,
             column: column + (rest.len() - rest.trim_start().len()) + 1,
         };
@@ -69,7 +69,7 @@ pub(super) fn find(text: &str, names: &[&str]) -> Vec<Check> {
     found
 }
 
-/// What stands behind the name of a check, and from which byte of the line on. Before it there may
+/// What follows the name of a check, and from which byte of the line on. Before it there may
 /// only be what begins a comment.
 fn said<'t>(line: &'t str, names: &[&str]) -> Option<(usize, &'t str)> {
     names.iter().find_map(|name| {

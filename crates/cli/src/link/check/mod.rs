@@ -11,7 +11,7 @@
 //! `next_pc`, and a section before the symbol in `stub_addr`. All addresses are those at which the code will run, inside a
 //! load as well: only there could LLVM's be others.
 //!
-//! Invariant: a check of any text is a value or a [`Wrong`] with its place; trees are at most
+//! Invariant: a check of any text is a value or a [`CheckError`] with its place; trees are at most
 //! [`parse::DEEPEST`] deep. Cost: linear in the text.
 
 mod eval;
@@ -24,7 +24,7 @@ mod wrong;
 
 pub(super) use eval::{Symbolic, Target};
 pub(super) use lines::Check;
-pub(super) use wrong::{Unknown, Wrong};
+pub(super) use wrong::{CheckError, Unknown};
 
 /// The names of checks, before their colon, that are looked for if nothing else is said.
 pub(super) const NAMES: [&str; 2] = ["jitlink-check", "rtdyld-check"];
@@ -37,7 +37,7 @@ pub(super) enum Outcome {
     /// The sides' values.
     Differs(u64, u64),
     /// It has no value.
-    Wrong(Wrong),
+    Wrong(CheckError),
 }
 
 impl Check {

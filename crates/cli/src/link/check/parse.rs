@@ -1,8 +1,8 @@
 //! From text to trees.
 
-use super::wrong::{Why, Wrong};
+use super::wrong::{CheckError, CheckErrorKind};
 
-/// How many expressions may stand inside each other: each is a call of a function here.
+/// How many expressions may be inside each other: each is a call of a function here.
 pub(super) const DEEPEST: usize = 64;
 
 /// A chain of operations, done from left to right.
@@ -17,7 +17,7 @@ pub(super) struct Expr<'t> {
 pub(super) struct Term<'t> {
     /// Where it begins.
     pub(super) at: usize,
-    pub(super) kind: Kind<'t>,
+    pub(super) kind: TermKind<'t>,
     pub(super) slice: Option<Slice>,
 }
 
@@ -29,14 +29,14 @@ pub(super) struct Slice {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Kind<'t> {
+pub(super) enum TermKind<'t> {
     Number(u64),
     Symbol(&'t str),
     Inner(Box<Expr<'t>>),
     /// So many bytes at an address.
     Load(u8, Box<Expr<'t>>),
-    DecodeOperand(Code<'t>, u64),
-    NextPc(Code<'t>),
+    DecodeOperand(InstructionRef<'t>, u64),
+    NextPc(InstructionRef<'t>),
     /// Of two words the second is a symbol; of three the second a section and the third a symbol,
     /// or a symbol and a kind.
     Stub {
@@ -56,7 +56,7 @@ pub(super) enum Kind<'t> {
 
 /// The place of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Code<'t> {
+pub(super) struct InstructionRef<'t> {
     pub(super) symbol: &'t str,
     pub(super) offset: u64,
 }
@@ -80,7 +80,7 @@ const OPS: [(&str, Op); 6] = [
     (">>", Op::ShiftRight),
 ];
 
-type Parsed<T> = Result<T, Wrong>;
+type Parsed<T> = Result<T, CheckError>;
 
 /// The two sides of `A = B`.
 pub(super) fn equation(text: &str) -> Parsed<(Expr<'_>, Expr<'_>)> {
@@ -142,7 +142,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn unexpected(&self, expected: &'static str) -> Wrong {
+    fn unexpected(&self, expected: &'static str) -> CheckError {
         let rest = self.rest();
         let end = rest.find(|c| !is_in_symbol(c)).unwrap_or(rest.len());
         let token: String = rest
@@ -153,18 +153,18 @@ impl<'t> Parser<'t> {
             true => "the end".to_owned(),
             false => format!("`{token}`"),
         };
-        self.wrong(self.at, Why::Unexpected { expected, found })
+        self.wrong(self.at, CheckErrorKind::Unexpected { expected, found })
     }
 
-    fn wrong(&self, at: usize, why: Why) -> Wrong {
-        Wrong { at, why }
+    fn wrong(&self, at: usize, why: CheckErrorKind) -> CheckError {
+        CheckError { at, why }
     }
 
     fn expr(&mut self) -> Parsed<Expr<'t>> {
         self.depth += 1;
         // protection: checks-are-nested-to-a-bound
         if self.depth > DEEPEST {
-            return Err(self.wrong(self.at, Why::TooDeep));
+            return Err(self.wrong(self.at, CheckErrorKind::TooDeep));
         }
         let first = self.term()?;
         let mut rest = Vec::new();
@@ -186,12 +186,12 @@ impl<'t> Parser<'t> {
         let kind = match self.rest().chars().next() {
             Some('(') => {
                 self.skip("(");
-                let inner = Kind::Inner(Box::new(self.expr()?));
+                let inner = TermKind::Inner(Box::new(self.expr()?));
                 self.expect(")", "an operator or )")?;
                 inner
             }
             Some('*') => self.load()?,
-            Some(c) if c.is_ascii_digit() => Kind::Number(self.number()?),
+            Some(c) if c.is_ascii_digit() => TermKind::Number(self.number()?),
             // `.TOC.` starts with a period.
             Some(c) if c.is_ascii_alphabetic() || matches!(c, '_' | '.') => self.name()?,
             _ => return Err(self.unexpected("a number, a symbol, ( or *{SIZE}")),
@@ -213,10 +213,10 @@ impl<'t> Parser<'t> {
         if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix)) {
             return unexpected(self);
         }
-        u64::from_str_radix(digits, radix).map_err(|_| self.wrong(at, Why::NumberTooLarge))
+        u64::from_str_radix(digits, radix).map_err(|_| self.wrong(at, CheckErrorKind::NumberTooLarge))
     }
 
-    fn load(&mut self) -> Parsed<Kind<'t>> {
+    fn load(&mut self) -> Parsed<TermKind<'t>> {
         self.skip("*");
         self.expect("{", "{ and the number of bytes")?;
         let at = self.at;
@@ -226,10 +226,10 @@ impl<'t> Parser<'t> {
             2 => 2,
             4 => 4,
             8 => 8,
-            _ => return Err(self.wrong(at, Why::LoadSize(size))),
+            _ => return Err(self.wrong(at, CheckErrorKind::LoadSize(size))),
         };
         self.expect("}", "}")?;
-        Ok(Kind::Load(bytes, Box::new(self.expr()?)))
+        Ok(TermKind::Load(bytes, Box::new(self.expr()?)))
     }
 
     /// What follows the bracket.
@@ -245,12 +245,12 @@ impl<'t> Parser<'t> {
                 low,
                 bits: high - low + 1,
             }),
-            _ => Err(self.wrong(at, Why::Slice { high, low })),
+            _ => Err(self.wrong(at, CheckErrorKind::Slice { high, low })),
         }
     }
 
     /// A symbol, or a function with its arguments.
-    fn name(&mut self) -> Parsed<Kind<'t>> {
+    fn name(&mut self) -> Parsed<TermKind<'t>> {
         match self.take(is_in_symbol) {
             "decode_operand" => {
                 self.expect("(", "(")?;
@@ -258,13 +258,13 @@ impl<'t> Parser<'t> {
                 self.expect(",", "+, or , and the number of the operand")?;
                 let index = self.number()?;
                 self.expect(")", ")")?;
-                Ok(Kind::DecodeOperand(code, index))
+                Ok(TermKind::DecodeOperand(code, index))
             }
             "next_pc" => {
                 self.expect("(", "(")?;
                 let code = self.code()?;
                 self.expect(")", "+ or )")?;
-                Ok(Kind::NextPc(code))
+                Ok(TermKind::NextPc(code))
             }
             "stub_addr" => {
                 let (file, second) = self.two_words()?;
@@ -274,12 +274,12 @@ impl<'t> Parser<'t> {
                     None
                 };
                 self.expect(")", ", or )")?;
-                Ok(Kind::Stub { file, second, third })
+                Ok(TermKind::Stub { file, second, third })
             }
             "got_addr" => {
                 let (file, symbol) = self.two_words()?;
                 self.expect(")", ")")?;
-                Ok(Kind::GotEntry { file, symbol })
+                Ok(TermKind::GotEntry { file, symbol })
             }
             "section_addr" => {
                 self.expect("(", "(")?;
@@ -288,19 +288,19 @@ impl<'t> Parser<'t> {
                 // Those of Mach-O have a comma.
                 let section = self.word(")")?;
                 self.expect(")", ")")?;
-                Ok(Kind::SectionAddr { file, section })
+                Ok(TermKind::SectionAddr { file, section })
             }
-            symbol => Ok(Kind::Symbol(symbol)),
+            symbol => Ok(TermKind::Symbol(symbol)),
         }
     }
 
-    fn code(&mut self) -> Parsed<Code<'t>> {
+    fn code(&mut self) -> Parsed<InstructionRef<'t>> {
         let symbol = self.take(is_in_symbol);
         if symbol.is_empty() {
             return Err(self.unexpected("a symbol"));
         }
         let offset = if self.skip("+") { self.number()? } else { 0 };
-        Ok(Code { symbol, offset })
+        Ok(InstructionRef { symbol, offset })
     }
 
     /// What follows the name of a function.

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use patchpoint::arch::Arch;
 
 use super::lines::find;
-use super::wrong::Why;
+use super::wrong::CheckErrorKind;
 use super::*;
 
 /// Some bytes at an address, and names.
@@ -90,7 +90,7 @@ fn value(text: &str) -> u64 {
     }
 }
 
-fn wrong(text: &str) -> Wrong {
+fn wrong(text: &str) -> CheckError {
     match check(text) {
         Outcome::Wrong(wrong) => wrong,
         other => panic!("{text}: {other:?}"),
@@ -117,7 +117,7 @@ fn operators_group_from_the_left_and_none_comes_before_others() {
 }
 
 #[test]
-fn slices_are_of_what_stands_before_them() {
+fn slices_are_of_what_is_before_them() {
     for (text, expected) in [
         ("0xabcd[15:8]", 0xab),
         ("0xabcd[7:4] + 1", 0xd),
@@ -264,10 +264,10 @@ fn a_register_has_no_value() {
 #[test]
 fn hostile_texts_end() {
     let open = "(".repeat(100_000);
-    assert_eq!(wrong(&format!("{open} = 1")).why, Why::TooDeep);
+    assert_eq!(wrong(&format!("{open} = 1")).why, CheckErrorKind::TooDeep);
     assert_eq!(
         wrong(&format!("{} = 1", "*{1}".repeat(100_000))).why,
-        Why::TooDeep
+        CheckErrorKind::TooDeep
     );
     // A chain is as long as it likes.
     assert_eq!(value(&format!("0{}", "+1".repeat(100_000))), 100_000);

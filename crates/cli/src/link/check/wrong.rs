@@ -4,14 +4,14 @@ use thiserror::Error;
 
 /// Why a check has no value, and where in its text that shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::link) struct Wrong {
+pub(in crate::link) struct CheckError {
     /// The distance in bytes from the start of the text.
     pub(in crate::link) at: usize,
-    pub(in crate::link) why: Why,
+    pub(in crate::link) why: CheckErrorKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(in crate::link) enum Why {
+pub(in crate::link) enum CheckErrorKind {
     #[error("expected {expected}, found {found}")]
     Unexpected { expected: &'static str, found: String },
     #[error("the number has more than 64 bits")]

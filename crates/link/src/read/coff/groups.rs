@@ -15,7 +15,7 @@ use object::{LittleEndian as LE, SymbolIndex};
 use super::Reader;
 use crate::error::Result;
 use crate::graph::checks::{malformed, refuse};
-use crate::graph::comdat::{self, Group, Selection};
+use crate::graph::comdat::{self, SectionGroup, Selection};
 use crate::graph::{Graph, Scope, SectionId, SectionRole};
 
 /// What the symbol of a COMDAT section says of it.
@@ -102,7 +102,7 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
         };
         // The name is there once more.
         self.names.text(symbol.name.as_bytes())?;
-        let group = Group {
+        let group = SectionGroup {
             name: symbol.name.clone(),
             file: 0,
             selection,

@@ -7,7 +7,7 @@
 //!   (`extern "win64"`), and call what the resolver gives them by it.
 //! - 32-bit addresses (`ADDR32NB`) and the symbol `__ImageBase` count from the lowest address of the image:
 //!   [`LinkedImage::image_base`](crate::LinkedImage::image_base). They reach the image only; who has a handler of exceptions
-//!   elsewhere gives one that is in reach.
+//!   outside of it gives one that is in reach.
 //! - Symbols have no sizes: a function reaches to the next.
 //! - A section with a COMDAT selection is a group of its own, by the name of its first symbol, with those that are
 //!   associated with it.

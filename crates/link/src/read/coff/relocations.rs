@@ -21,7 +21,7 @@ use crate::relocation::{self, Formula};
 /// What the name of the place that holds a function's address starts with.
 const IMPORTED: &str = "__imp_";
 
-/// The symbols whose addresses stand in a table, by the symbol for their place in it.
+/// The symbols whose addresses are in a table, by the symbol for their place in it.
 type Imports = HashMap<SymbolId, SymbolId>;
 
 impl<'data, Header: CoffHeader> Reader<'data, Header> {
@@ -129,7 +129,7 @@ fn edge(
     let through_table = matches!(formula, Formula::GotEntry | Formula::GotEntryAddress);
     let row = relocation::coff::of(number, formula);
     let Some(row) = row.filter(|_| imported.is_none() || through_table) else {
-        let reason = "an imported address stands in a table, which this does not lead to";
+        let reason = "an imported address is in a table, to which this does not refer";
         return Err(refused(section, offset, number, Some(reason)));
     };
     let place = place(section, row, u64::from(offset))?;
@@ -154,7 +154,7 @@ fn refused(section: &Section<'_>, offset: u32, number: u16, reason: Option<&'sta
     }
 }
 
-/// Whether the field is that of a call or jump, which may lead to a stub. COFF does not say so, but
+/// Whether the field is that of a call or jump, which may go to a stub. COFF does not say so, but
 /// the byte before the field does: no operand relative to the instruction has such a byte there
 /// (Intel SDM, volume 2, table 2-2: the ModR/M byte is 5 modulo 8).
 fn is_branch(section: &Section<'_>, offset: u32) -> bool {

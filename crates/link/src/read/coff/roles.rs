@@ -23,7 +23,7 @@ pub(crate) fn role(name: &str, flags: u32) -> Result<SectionRole> {
         ".tls" => {
             return Err(refuse(
                 name,
-                "thread-local storage needs a thread runtime: keep such data elsewhere",
+                "thread-local storage needs a thread runtime: keep such data in ordinary variables",
             ));
         }
         ".CRT" | ".ctors" | ".dtors" => {

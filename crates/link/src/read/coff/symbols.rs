@@ -116,7 +116,7 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
     }
 }
 
-/// What stands under an index that no symbol has that could be linked to.
+/// What has an index that no symbol has that could be linked to.
 fn nothing<'data>() -> Symbol<'data> {
     Symbol {
         definition: Definition::Refused("it is no symbol but a part of one, or of debug information"),

@@ -89,7 +89,7 @@ fn pointer_to_got(fields: &mut Fields<'_, '_>, raw: Raw) -> Result<()> {
         (Formula::GotEntryAddress, 8)
     };
     let row = fields.row(ARCH, raw, formula)?;
-    // What stands there is a distance within the file, not something to add.
+    // What is there is a distance within the file, not something to add.
     let (offset, _) = fields.field(row, raw)?;
     let target = fields.target(raw)?;
     if raw.width != width || !target.external {
@@ -113,7 +113,7 @@ fn instruction(fields: &mut Fields<'_, '_>, raw: Raw, addend: i64) -> Result<()>
     let word = value as u32;
     let target = fields.target(raw)?;
     if !target.external {
-        return Err(fields.unsuited(row, raw, "instructions lead to symbols only"));
+        return Err(fields.unsuited(row, raw, "instructions refer to symbols only"));
     }
     let scaled = if raw.number == ARM64_RELOC_PAGEOFF12 {
         unit(word).and_then(relocation::macho::page_offset)

@@ -50,7 +50,7 @@ pub(crate) fn complete(graph: &mut Graph<'_>, places: &Places) -> Result<()> {
         };
         frames.read()?;
         let (mut found, folded) = (frames.found, frames.folded);
-        // protection: frames-of-macho-lead-to-functions
+        // protection: frames-of-macho-refer-to-functions
         section.edges.append(&mut found);
         for (offset, value) in folded {
             let field = section.bytes.to_mut().get_mut(offset as usize..);
@@ -78,10 +78,10 @@ fn distances(symbols: &[Symbol<'_>], own: SectionId, section: &Section<'_>) -> H
 }
 
 struct Frames<'a, 'data> {
-    /// What relocations make of numbers that lead to other entries: the assembler may leave a
+    /// What relocations make of numbers that refer to other entries: the assembler may leave a
     /// difference of two labels to them.
     told: HashMap<u32, u32>,
-    /// Those of them that are the numbers by which entries are read, so that they stand in the
+    /// Those of them that are the numbers by which entries are read, so that they are in the
     /// bytes from now on.
     folded: Vec<(u32, u32)>,
     arch: Arch,
@@ -157,7 +157,7 @@ impl<'a> Frames<'a, '_> {
         Ok(())
     }
 
-    /// What stands at a place when it is relocated.
+    /// What is at a place when it is relocated.
     fn told(&mut self, at: usize, otherwise: u32) -> u32 {
         let offset = u32::try_from(at).ok();
         let told = offset.and_then(|offset| Some((offset, *self.told.get(&offset)?)));
@@ -265,7 +265,7 @@ impl<'a> Frames<'a, '_> {
             .and_then(|addr| Some((addr, self.places.find(addr)?)));
         let row = width.and_then(|width| self.distance(width));
         let (Some((addr, place)), Some(row)) = (target, row) else {
-            return Err(field.bad("it leads to no section of the file"));
+            return Err(field.bad("it refers to no section of the file"));
         };
         let addend = (addr - place.addr) as i64;
         Ok(Some(Edge::new(offset, row, place.symbol, addend)))

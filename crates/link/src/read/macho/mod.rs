@@ -123,7 +123,7 @@ struct Reader<'data> {
     commands: Commands<'data>,
 }
 
-/// Where sections stand in the file's addresses, ascending.
+/// Where sections are in the file's addresses, ascending.
 struct Places(Vec<PlaceInFile>);
 
 #[derive(Clone, Copy)]
@@ -169,7 +169,7 @@ impl<'data> Reader<'data> {
             // The exponent of a power of two.
             let align = 1_u64.checked_shl(raw.align(ENDIAN)).unwrap_or(0);
             section.align = match align {
-                // Not 1, which 0 stands for elsewhere.
+                // Not 1, which 0 stands for in other formats.
                 0 => checks::alignment(&name, u64::MAX)?,
                 align => checks::alignment(&name, align)?,
             };

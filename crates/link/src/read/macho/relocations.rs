@@ -42,7 +42,7 @@ impl From<RelocationInfo> for Raw {
     }
 }
 
-/// What a relocation leads to.
+/// What a relocation refers to.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) symbol: SymbolId,
@@ -57,7 +57,7 @@ pub(crate) struct Fields<'a, 'data> {
     reader: &'a Reader<'data>,
     symbols: &'a [Symbol<'data>],
     pub(crate) id: SectionId,
-    /// Where the section stands in the file's addresses.
+    /// Where the section is in the file's addresses.
     pub(crate) addr: u64,
     pub(crate) section: &'a mut Section<'data>,
 }
@@ -159,7 +159,7 @@ impl Fields<'_, '_> {
         Ok((offset, value))
     }
 
-    /// What a relocation leads to.
+    /// What a relocation refers to.
     pub(crate) fn target(&self, raw: Raw) -> Result<Target> {
         if raw.external {
             if raw.index < self.reader.symbol_count() {

@@ -71,7 +71,7 @@ fn needs_more(kind: u32) -> Option<&'static str> {
         | S_THREAD_LOCAL_VARIABLES
         | S_THREAD_LOCAL_VARIABLE_POINTERS
         | S_THREAD_LOCAL_INIT_FUNCTION_POINTERS => {
-            "thread-local storage needs a thread runtime: keep such data elsewhere"
+            "thread-local storage needs a thread runtime: keep such data in ordinary variables"
         }
         S_INIT_FUNC_OFFSETS => "its constructors are distances, which linkers alone write",
         S_NON_LAZY_SYMBOL_POINTERS

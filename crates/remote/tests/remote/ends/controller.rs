@@ -24,15 +24,15 @@ fn controller_process() {
 }
 
 /// A file that is gone with this.
-struct Mark(PathBuf);
+struct MarkerFile(PathBuf);
 
-impl Drop for Mark {
+impl Drop for MarkerFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-fn start(mark: &Mark) -> Child {
+fn start(mark: &MarkerFile) -> Child {
     let name = "controller::controller_process";
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -67,7 +67,7 @@ fn a_killed_controller_is_a_typed_error_and_leaves_nothing() {
     // SAFETY: orphans below this process become its children.
     let set = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
     assert_eq!(set, 0);
-    let mark = Mark(std::env::temp_dir().join(format!("patchpoint-ends-{}", std::process::id())));
+    let mark = MarkerFile(std::env::temp_dir().join(format!("patchpoint-ends-{}", std::process::id())));
     let marker = Marker::in_file(&mark.0);
     let mut random = Random(0xfeed_5678_9abc_def1);
     let memory = shared_memory();

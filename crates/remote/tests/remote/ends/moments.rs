@@ -36,7 +36,7 @@ moments! {
     Loading,
     /// New memory is mapped in both, code and data.
     Mapping,
-    /// It is given back.
+    /// It is freed.
     Unmapping,
     StartingThread,
     EndingThread,
@@ -53,7 +53,7 @@ moments! {
     Missing,
     /// The handler of a deoptimization does.
     Leaving,
-    /// Everything is given up in good order.
+    /// Everything is shut down in good order.
     Ending,
 }
 

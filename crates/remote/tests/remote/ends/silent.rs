@@ -10,7 +10,7 @@ use crate::{SOON, TURN};
 
 /// A program that reads what it is told and says nothing.
 #[test]
-fn who_never_answers_is_given_up() {
+fn who_never_answers_is_abandoned() {
     let _turn = TURN.lock();
     let mut command = Command::new("sleep");
     command.arg("1000");
@@ -30,7 +30,7 @@ fn who_never_answers_is_given_up() {
 /// One that is stopped in the midst of it: an invalidation is rolled back, and everything after
 /// fails as for one that is gone.
 #[test]
-fn who_is_stopped_is_given_up() {
+fn who_is_stopped_is_abandoned() {
     let _turn = TURN.lock();
     for live in [false, true] {
         let options = Options::new().deadline(Duration::from_millis(300));
@@ -75,10 +75,10 @@ fn a_call_has_the_deadline_that_it_was_given() {
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 }
 
-/// A thread that waits for a call without a deadline is told when the executor is given up for
+/// A thread that waits for a call without a deadline is told when the executor is abandoned for
 /// another reason.
 #[test]
-fn who_waits_is_told_that_the_executor_was_given_up() {
+fn who_waits_is_told_that_the_executor_was_abandoned() {
     let _turn = TURN.lock();
     let options = Options::new().deadline(Duration::from_millis(300));
     let executor = options.spawn(common::command()).unwrap();

@@ -13,7 +13,7 @@ pub(super) struct Writer {
 
 /// A function: its address, its frame in words, its arguments on the stack, its safepoints, and
 /// offset and kind of its roots.
-pub(super) type Function<'a> = (u64, i32, i32, &'a [u64], &'a [(i32, i32)]);
+pub(super) type FunctionRecord<'a> = (u64, i32, i32, &'a [u64], &'a [(i32, i32)]);
 
 impl Writer {
     fn i32(&mut self, value: i32) {
@@ -31,7 +31,7 @@ impl Writer {
         }
     }
 
-    pub(super) fn map(endian: Endian, functions: &[Function<'_>], globals: &[u64]) -> Vec<u8> {
+    pub(super) fn map(endian: Endian, functions: &[FunctionRecord<'_>], globals: &[u64]) -> Vec<u8> {
         let mut writer = Self {
             bytes: Vec::new(),
             endian,
@@ -57,7 +57,7 @@ impl Writer {
     }
 }
 
-const FUNCTIONS: [Function<'static>; 3] = [
+const FUNCTIONS: [FunctionRecord<'static>; 3] = [
     (
         0x1000,
         3,

@@ -4,13 +4,13 @@ use alloc::vec::Vec;
 use crate::Endian;
 use crate::addr::{ByteOffset, CodeAddr};
 use crate::error::Error;
-use crate::metadata::{Covered, PcSection, Shape, Width};
+use crate::metadata::{Covered, IntegerSize, PcSection, PcSectionShape};
 
 const BASE: CodeAddr = CodeAddr::new(0x1000);
 
-fn shape() -> Shape {
-    let shape = Shape::functions().compressed();
-    shape.constant(Width::Eight).constant(Width::One)
+fn shape() -> PcSectionShape {
+    let shape = PcSectionShape::functions().compressed();
+    shape.constant(IntegerSize::Eight).constant(IntegerSize::One)
 }
 
 /// The function `distance` bytes from the entry, of 300 bytes, with the constants 128 and 129.
@@ -21,7 +21,7 @@ fn entry(distance: i32) -> Vec<u8> {
 }
 
 #[test]
-fn entries_stand_where_the_one_before_ends() {
+fn entries_start_where_the_one_before_ends() {
     let bytes = [entry(-16), entry(0x20)].concat();
     let shape = shape();
     let section = PcSection::parse(&bytes, BASE, Endian::Little, &shape).unwrap();
@@ -54,7 +54,9 @@ fn every_truncation_is_an_error_at_its_place() {
 
 #[test]
 fn numbers_have_at_most_64_bits() {
-    let shape = Shape::instructions().compressed().constant(Width::Eight);
+    let shape = PcSectionShape::instructions()
+        .compressed()
+        .constant(IntegerSize::Eight);
     let read = |number: &[u8]| {
         let bytes = [&[0; 4], number].concat();
         let section = PcSection::parse(&bytes, BASE, Endian::Little, &shape)?;
@@ -79,7 +81,7 @@ fn numbers_have_at_most_64_bits() {
 
 #[test]
 fn addresses_stay_in_the_address_space() {
-    let shape = Shape::instructions();
+    let shape = PcSectionShape::instructions();
     let read = |base: u64, distance: i32| {
         let bytes = distance.to_be_bytes();
         let section = PcSection::parse(&bytes, CodeAddr::new(base), Endian::Big, &shape)?;
@@ -101,7 +103,7 @@ fn addresses_stay_in_the_address_space() {
 
 #[test]
 fn wide_addresses() {
-    let shape = Shape::instructions().wide().sharing(2);
+    let shape = PcSectionShape::instructions().wide().sharing(2);
     let bytes = [(-1_i64 << 40).to_be_bytes(), 0x10_i64.to_be_bytes()].concat();
     let base = CodeAddr::new(1 << 44);
     let section = PcSection::parse(&bytes, base, Endian::Big, &shape).unwrap();

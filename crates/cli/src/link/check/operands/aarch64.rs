@@ -24,7 +24,7 @@ pub(super) fn operands(bytes: &[u8]) -> Option<Vec<Operand>> {
         }
         // br, blr, ret, without pointer authentication.
         _ if matches!(word & 0xffff_fc1f, 0xd61f_0000 | 0xd63f_0000 | 0xd65f_0000) => vec![Register],
-        // adr, adrp: the lowest two bits stand apart.
+        // adr, adrp: the lowest two bits are apart.
         _ if is(0x1f00_0000, 0x1000_0000) => {
             let distance = signed(word, 5, 19) << 2 | i64::from(bits(word, 29, 2));
             vec![Register, Immediate(distance)]

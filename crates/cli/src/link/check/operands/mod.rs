@@ -27,7 +27,7 @@ pub(super) enum Operand {
 
 /// The operands of the instruction that the bytes start with, in the order of LLVM's `MCInst`: on
 /// x86-64 one in memory is five (base, scale, index, displacement, segment), and a source that is
-/// also the destination stands twice.
+/// also the destination is listed twice.
 ///
 /// `None` for what is no instruction, for instructions that no relocation of an object fills and
 /// that are rare, and on architectures other than x86-64, AArch64 and RISC-V.

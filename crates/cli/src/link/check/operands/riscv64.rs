@@ -122,7 +122,7 @@ fn long(word: Word) -> Option<Vec<Operand>> {
     }
 }
 
-/// The bits of a number: each of them stands at the first place, and is worth two to the power of
+/// The bits of a number: each of them is at the first place, and is worth two to the power of
 /// the second.
 fn gather(half: u16, bits: &[(u16, u16)]) -> i64 {
     let bit = |(from, to): &(u16, u16)| i64::from(half >> from & 1) << to;

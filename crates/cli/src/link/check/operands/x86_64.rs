@@ -9,10 +9,10 @@ use super::Operand::{self, Immediate, Register};
 
 /// How the operands of the manual become those of LLVM.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum OperandMapping {
     /// They are the same.
     Plain,
-    /// The first is read and written: a register stands twice.
+    /// The first is read and written: a register is listed twice.
     Tied,
     /// The accumulator, which the encoding does not name, is left out.
     Accumulator,
@@ -44,7 +44,7 @@ pub(super) fn operands(bytes: &[u8]) -> Option<Vec<Operand>> {
             encoding.push(index, &mut all)?;
         }
     }
-    if matches!(form, Form::Condition | Form::TiedCondition) {
+    if matches!(form, OperandMapping::Condition | OperandMapping::TiedCondition) {
         // The numbers are those in the opcodes (AMD64 APM volume 3, table 1-6), which the decoder
         // counts from 1.
         all.push(Immediate(insn.condition_code() as i64 - 1));
@@ -52,8 +52,11 @@ pub(super) fn operands(bytes: &[u8]) -> Option<Vec<Operand>> {
     Some(all)
 }
 
-const fn is_tied(form: Form) -> bool {
-    matches!(form, Form::Tied | Form::Shift | Form::TiedCondition)
+const fn is_tied(form: OperandMapping) -> bool {
+    matches!(
+        form,
+        OperandMapping::Tied | OperandMapping::Shift | OperandMapping::TiedCondition
+    )
 }
 
 struct Encoding<'a> {
@@ -64,10 +67,10 @@ struct Encoding<'a> {
 
 impl Encoding<'_> {
     /// Whether LLVM has no such operand, as the instruction can have no other.
-    fn leaves_out(&self, form: Form, index: u32) -> bool {
+    fn leaves_out(&self, form: OperandMapping, index: u32) -> bool {
         match form {
-            Form::Accumulator => self.insn.op_kind(index) == OpKind::Register,
-            Form::Shift => index == 1 && !self.at.has_immediate(),
+            OperandMapping::Accumulator => self.insn.op_kind(index) == OpKind::Register,
+            OperandMapping::Shift => index == 1 && !self.at.has_immediate(),
             _ => false,
         }
     }
@@ -111,18 +114,18 @@ impl Encoding<'_> {
     }
 }
 
-fn form(insn: &Instruction) -> Option<Form> {
+fn form(insn: &Instruction) -> Option<OperandMapping> {
     use Mnemonic as M;
     if is_accumulator(insn.code()) || is_absolute(insn.code()) {
-        return Some(Form::Accumulator);
+        return Some(OperandMapping::Accumulator);
     }
     if let Some(form) = conditional(insn) {
         return Some(form);
     }
     let registers = insn.op_count() == 2 && (0..2).all(|index| insn.op_kind(index) == OpKind::Register);
     Some(match insn.mnemonic() {
-        M::Movss | M::Movsd if registers => Form::Tied,
-        M::Imul if insn.op_count() == 2 => Form::Tied,
+        M::Movss | M::Movsd if registers => OperandMapping::Tied,
+        M::Imul if insn.op_count() == 2 => OperandMapping::Tied,
         M::Mov
         | M::Movzx
         | M::Movsx
@@ -163,7 +166,7 @@ fn form(insn: &Instruction) -> Option<Form> {
         | M::Comiss
         | M::Comisd
         | M::Cvttss2si
-        | M::Cvttsd2si => Form::Plain,
+        | M::Cvttsd2si => OperandMapping::Plain,
         M::Add
         | M::Or
         | M::Adc
@@ -210,20 +213,20 @@ fn form(insn: &Instruction) -> Option<Form> {
         | M::Psubb
         | M::Psubw
         | M::Psubd
-        | M::Psubq => Form::Tied,
-        M::Rol | M::Ror | M::Rcl | M::Rcr | M::Shl | M::Shr | M::Sar => Form::Shift,
+        | M::Psubq => OperandMapping::Tied,
+        M::Rol | M::Ror | M::Rcl | M::Rcr | M::Shl | M::Shr | M::Sar => OperandMapping::Shift,
         _ => return None,
     })
 }
 
 /// `jcc`, `setcc`, `cmovcc`: the others with a condition are loops, and have more to them.
-fn conditional(insn: &Instruction) -> Option<Form> {
+fn conditional(insn: &Instruction) -> Option<OperandMapping> {
     let has_condition = insn.condition_code() != ConditionCode::None;
     match insn.op_count() {
         _ if !has_condition => None,
-        1 if insn.is_jcc_short_or_near() => Some(Form::Condition),
-        1 if matches!(insn.op0_kind(), OpKind::Register | OpKind::Memory) => Some(Form::Condition),
-        2 => Some(Form::TiedCondition),
+        1 if insn.is_jcc_short_or_near() => Some(OperandMapping::Condition),
+        1 if matches!(insn.op0_kind(), OpKind::Register | OpKind::Memory) => Some(OperandMapping::Condition),
+        2 => Some(OperandMapping::TiedCondition),
         _ => None,
     }
 }
