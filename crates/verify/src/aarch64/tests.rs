@@ -15,7 +15,7 @@ use super::*;
 use crate::{Original, original, patchpoint_prefix};
 
 /// What LLVM's assembler makes of each text.
-const ENCODINGS: &str = include_str!("../../../asm/encodings/aarch64.txt");
+const ENCODINGS: &str = include_str!("../../encodings/aarch64.txt");
 
 pub(super) const NOP: u32 = 0xd503_201f;
 

@@ -15,7 +15,7 @@ use crate::{
     patchpoint_prefix,
 };
 
-const ENCODINGS: &str = include_str!("../../../asm/encodings/powerpc64.txt");
+const ENCODINGS: &str = include_str!("../../encodings/powerpc64.txt");
 
 const SITE: u64 = 0x40_0000;
 const LEN: u32 = 64;

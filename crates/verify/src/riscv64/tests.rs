@@ -14,7 +14,7 @@ use super::*;
 use crate::{Checked, Error, Original, Result, check, check_exchange, original};
 
 /// What LLVM's assembler makes of each text.
-const ENCODINGS: &str = include_str!("../../../asm/encodings/riscv64.txt");
+const ENCODINGS: &str = include_str!("../../encodings/riscv64.txt");
 const NOP: u32 = 0x13;
 
 fn bytes(words: &[u32]) -> Vec<u8> {

@@ -18,7 +18,7 @@ use crate::{
     original, patchpoint_prefix,
 };
 
-const ENCODINGS: &str = include_str!("../../../asm/encodings/systemz.txt");
+const ENCODINGS: &str = include_str!("../../encodings/systemz.txt");
 
 /// More of what compiled code and runtimes have.
 const MORE: &[(&str, &str)] = &[
