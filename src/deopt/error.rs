@@ -1,5 +1,6 @@
-//! What fails in exit stubs, and what is refused of frames. Each is one sentence with the place, what
-//! was needed, what was there, and how to mend it; a variant's fields are what its sentence names.
+//! What fails in exit stubs, and what is refused of frames. Each is one sentence with the place,
+//! what was needed, what was there, and how to mend it; a variant's fields are what its sentence
+//! names.
 
 use crate::addr::{CodeAddr, CodeRange, DwarfReg, RecordId};
 use crate::arch::Arch;
@@ -12,9 +13,9 @@ pub type Result<T> = core::result::Result<T, Error>;
 
 /// Why an exit stub could not be made, or a frame not be read, written or left.
 ///
-/// An engine knows its exit stubs by a trait only, [`Exits`](crate::engine::Exits). What it hands on
-/// of these errors is [`patchpoint::Error::Provider`](crate::Error::Provider), of the same sentence
-/// and kind. From that this one is made again:
+/// An engine knows its exit stubs by a trait only, [`Exits`](crate::engine::Exits). What it hands
+/// on of these errors is [`patchpoint::Error::Provider`](crate::Error::Provider), of the same
+/// sentence and kind. From that this one is made again:
 ///
 /// ```
 /// use patchpoint::addr::CodeAddr;

@@ -16,8 +16,8 @@
 //! beyond the low 16 bytes of each vector, and of RISC-V's V; nor are AMX tiles of x86-64.
 //! Registration refuses what is known to hold values there:
 //! [records](crate::site::Error::RegisterNotKept) that name such a register, and
-//! [sites](crate::site::Error::ScalableVectors) of which no record tells what is live, in functions with
-//! such instructions. A function that merely keeps such registers for its caller (the vector
+//! [sites](crate::site::Error::ScalableVectors) of which no record tells what is live, in functions
+//! with such instructions. A function that merely keeps such registers for its caller (the vector
 //! variants of a calling convention) must not hold shadows or entry sites: that is not known of it.
 //!
 //! Invariants: an exit stub changes nothing that the code can see but what the handler wrote;

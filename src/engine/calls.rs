@@ -7,9 +7,10 @@
 //! first instruction of a function, as linkers' stubs do.
 //!
 //! Under execution, a distance that lies in one naturally aligned word is exchanged by one store.
-//! Other calls get, once, when the module is armed, a *gate* of their own as their target: a stub near the
-//! code that is a jump at a place where a patchable jump can be. From then on the call never changes, and
-//! the gate's jump is exchanged as patchable jumps are. It costs such a call one jump.
+//! Other calls get, once, when the module is armed, a *gate* of their own as their target: a stub
+//! near the code that is a jump at a place where a patchable jump can be. From then on the call
+//! never changes, and the gate's jump is exchanged as patchable jumps are. It costs such a call one
+//! jump.
 //!
 //! On PowerPC every call that may be retargeted goes to a stub that saves the caller's TOC
 //! pointer, as the linker's do: the function may have another, and the caller restores its own

@@ -5,10 +5,10 @@
 //! serialization of the processor. Whatever is in no cache there, is allocated or freed, or is
 //! decided anew, costs more than the stores themselves. Approach: everything that can be known is
 //! known when the transaction is prepared, down to the [`Installed`] that becomes the site's state.
-//! A commit walks over one list of [`SiteChange`], which holds the bytes before and after in place,
-//! and only exchanges a pointer for each site. What it replaces takes the place of what it has
-//! installed. The next transaction files the list in the journal (see [`super::journal`]) and
-//! reuses its room, so that most transactions allocate nothing.
+//! A commit walks over one list of [`SiteChange`] and, for the memories, over the bytes before and
+//! after of each ([`SiteWrite`]); for a site's state it only exchanges a pointer. What it replaces
+//! takes the place of what it has installed. The next transaction files the list in the journal
+//! (see [`super::journal`]) and reuses its room, so that most transactions allocate nothing.
 //!
 //! Invariants: quiescent sites come first, by address, then live ones; a commit writes only if the
 //! state of each site still has the version for which its change was prepared, so what was derived
@@ -42,8 +42,8 @@ pub(super) enum Side {
 }
 
 /// What is written of a site: the bytes at an address before and after. They lie beside each other,
-/// and those of one site beside those of the next, so that comparing and writing a transaction reads
-/// memory in its order: as parts of [`SiteChange`], a batch takes two fifths longer.
+/// and those of one site beside those of the next, so that comparing and writing a transaction
+/// reads memory in its order: as parts of [`SiteChange`], a batch takes two fifths longer.
 pub(super) struct SiteWrite {
     pub(super) at: CodeAddr,
     old: Bytes,
@@ -351,7 +351,7 @@ impl ChangeSet {
                 old: short::of(old),
                 new: short::of(new),
             });
-            // Whether code is given up, which nobody may execute afterwards.
+            // Whether code is abandoned, which nobody may execute afterwards.
             ends |= matches!(change.status, Status::Invalidated | Status::Redirected);
             self.has_code |= !change.exit_stubs.is_empty() || change.old_stub != OldStub::None;
             self.ranges.push(match &change.exchange {

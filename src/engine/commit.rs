@@ -1,8 +1,8 @@
 //! Committing what was prepared.
 //!
-//! One pass over the changes for each step: whether the sites are still as they were, the writes (see
-//! `write` for quiescent sites and `live` for the others), the states. Nothing is derived here that
-//! could be when it was prepared; see `change`.
+//! One pass over the changes for each step: whether the sites are still as they were, the writes
+//! (see `write` for quiescent sites and `live` for the others), the states. Nothing is derived here
+//! that could be when it was prepared; see `change`.
 
 use std::mem::{self, ManuallyDrop};
 use std::time::Instant;
@@ -360,9 +360,9 @@ fn is_current(change: &SiteChange, states: &States) -> bool {
 
 /// The bytes of a site in which no thread may be, or return to, while they change. At the site's
 /// first byte a thread executes the new bytes from their start; the return offsets that the new
-/// bytes keep are left out. Calls return to no others than those of the bytes that are installed, and
-/// of those before them; what a call at the end returns to is behind the site. A stub that is given
-/// back at once must be left too; it does not call.
+/// bytes keep are left out. Calls return to no others than those of the bytes that are installed,
+/// and of those before them; what a call at the end returns to is behind the site. A stub that is
+/// given back at once must be left too; it does not call.
 fn vacated_by(change: &SiteChange, states: &States) -> impl Iterator<Item = Vacated> {
     let old = states.at(change.index).map(|state| &state.installed);
     // Of a site that is gone, whose module was unregistered meanwhile, nothing is written: see

@@ -1,5 +1,5 @@
-//! The engine's error, which wraps those of the rooms below it. Each variant is one sentence with the
-//! place, what was needed, what was there, and how to mend it; a variant's fields are what its
+//! The engine's error, which wraps those of the rooms below it. Each variant is one sentence with
+//! the place, what was needed, what was there, and how to mend it; a variant's fields are what its
 //! sentence names.
 
 use crate::addr::{CodeAddr, CodeRange, Len, RecordId};
@@ -51,8 +51,8 @@ pub enum Error {
     /// Code of somebody else's is not taken over.
     #[error(transparent)]
     Adoption(image::AdoptionError),
-    /// An implementation of a trait of this crate has failed or refuses: somebody else's, whose error
-    /// it is, or that of [`Exits`](super::Exits) which is here, whose error is
+    /// An implementation of a trait of this crate has failed or refuses: somebody else's, whose
+    /// error it is, or that of [`Exits`](super::Exits) which is here, whose error is
     /// [`deopt::Error`](crate::deopt::Error), and made again from this one.
     #[error(transparent)]
     Provider(#[from] ProviderError),

@@ -131,8 +131,8 @@ impl SavedFrame {
 }
 
 /// Makes exit stubs. The engine hands on what an implementation refuses: for reasons of its own by
-/// [`Error::Provider`], of a kind that [`ProviderError::of_kind`](crate::error::ProviderError::of_kind)
-/// tells.
+/// [`Error::Provider`], of a kind that
+/// [`ProviderError::of_kind`](crate::error::ProviderError::of_kind) tells.
 ///
 /// # Safety
 ///

@@ -303,8 +303,8 @@ fn undo_some(publisher: &Publisher, set: &mut ChangeSet, count: usize, level: Le
     }
 }
 
-/// Retires what a transaction that was rolled back has made: threads may have gone there while it was
-/// reachable.
+/// Retires what a transaction that was rolled back has made: threads may have gone there while it
+/// was reachable.
 #[cold]
 pub(super) fn retire(set: &mut ChangeSet, states: &mut States, time: Option<Instant>) {
     trap::keep_exit_stubs(set, states);

@@ -12,7 +12,8 @@ use crate::publish::{Publication, Publisher, World};
 use crate::{Error, Result};
 
 /// What an engine needs to know of the place where its code is executed, if that is not this
-/// process: see [`Mirror`](crate::memory::Mirror). Given to [`EngineBuilder::mirrored`](super::EngineBuilder::mirrored).
+/// process: see [`Mirror`](crate::memory::Mirror). Given to
+/// [`EngineBuilder::mirrored`](super::EngineBuilder::mirrored).
 ///
 /// ```
 /// use std::sync::Arc;

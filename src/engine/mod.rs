@@ -21,10 +21,10 @@
 //! Between the fourth and the fifth there is one list: what is to become of each site, and which
 //! bytes are written for that, see `change`.
 //!
-//! Invariants: what the engine believes a site to hold is compared with what it does hold before
-//! it is overwritten; a site that is invalidated stays so; offsets to which a return address may point
-//! stay instruction boundaries followed by nops only; a stub is freed only when nothing branches
-//! or returns to it.
+//! Invariants: what the engine believes a site to hold is compared with what it does hold before it
+//! is overwritten; a site that is invalidated stays so; offsets to which a return address may point
+//! stay instruction boundaries followed by nops only; a stub is freed only when nothing branches or
+//! returns to it.
 //!
 //! Sites of live modules are changed without a stop, see `live`; what they branched to is freed
 //! when every attached thread has left it, see `retire`.
@@ -32,10 +32,10 @@
 //! One lock serializes changes. It is not held while handlers run, so a handler may change sites,
 //! its own too. A thread that waits for the lock must count as stopped for the runtime's [`World`].
 //!
-//! In a fork's child every change is refused by [`memory::Error::EngineForked`] before the lock is taken,
-//! which a thread of the parent may have there for ever. Sites, functions and modules are found as
-//! ever; what is asked of their state is answered unless the lock was held when the child was made
-//! (see the methods).
+//! In a fork's child every change is refused by [`memory::Error::EngineForked`] before the lock is
+//! taken, which a thread of the parent may have there for ever. Sites, functions and modules are
+//! found as ever; what is asked of their state is answered unless the lock was held when the child
+//! was made (see the methods).
 
 mod builder;
 mod calls;

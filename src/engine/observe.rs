@@ -8,10 +8,10 @@
 //! goes on in whoever made the change when that is whole and the lock free. The clock is read only
 //! where there is an observer.
 //!
-//! Invariants: the address of code is told ([`Event::Placed`]) before the change that branches there,
-//! and its return ([`Event::Reclaimed`]) before its bytes are given to anyone else. Observers are
-//! told by the thread that holds the engine's lock, so that one that calls the engine again can be
-//! told from a thread that only has to wait.
+//! Invariants: the address of code is told ([`Event::Placed`]) before the change that branches
+//! there, and its return ([`Event::Reclaimed`]) before its bytes are given to anyone else.
+//! Observers are told by the thread that holds the engine's lock, so that one that calls the engine
+//! again can be told from a thread that only has to wait.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -68,8 +68,8 @@ pub enum Event<'a> {
         /// The module.
         module: &'a Module,
     },
-    /// Out-of-line code of a site is in place, and nothing branches there yet. Where the change is not
-    /// made after all, it is told as reclaimed.
+    /// Out-of-line code of a site is in place, and nothing branches there yet. Where the change is
+    /// not made after all, it is told as reclaimed.
     Placed(Placed<'a>),
     /// A site was patched, restored, invalidated or redirected.
     Changed(Changed<'a>),
@@ -208,8 +208,8 @@ pub struct Reclaimed {
     pub generation: u64,
     /// Where it was.
     pub range: CodeRange,
-    /// How long it waited until no thread was in it, since nothing branched there any more. `None` if it
-    /// did not have to.
+    /// How long it waited until no thread was in it, since nothing branched there any more. `None`
+    /// if it did not have to.
     pub waited: Option<Duration>,
 }
 

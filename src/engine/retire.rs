@@ -1,17 +1,17 @@
 //! Stubs that nothing branches to any more, until no thread is in them.
 //!
 //! The life of a stub: it is filled and published; a patchable jump comes to go to it; the
-//! patchable jump gets another target and it is retired; every core is made to serialize, so that none
-//! goes on with the old patchable jump, and it is stamped with the epoch that begins then; every
-//! attached thread reports that epoch or a later one; it is freed. A rolled-back exchange ends the
-//! same way: threads may have gone through it.
+//! patchable jump gets another target and it is retired; every core is made to serialize, so that
+//! none goes on with the old patchable jump, and it is stamped with the epoch that begins then;
+//! every attached thread reports that epoch or a later one; it is freed. A rolled-back exchange
+//! ends the same way: threads may have gone through it.
 //!
 //! Reports are those of threads that execute live modules: [`Attached`](crate::publish::Attached)
 //! says nothing of others. A stub of a quiescent module is freed by a grace period only.
 //!
-//! Sites are not all that refers to stubs: an exit refers to the stub in which a thread resumes from
-//! it. A stub is freed only when every exit is that refers to it, whatever else has passed: a thread
-//! that is in the exit's handler may have reported what the stub alone would need.
+//! Sites are not all that refers to stubs: an exit refers to the stub in which a thread resumes
+//! from it. A stub is freed only when every exit is that refers to it, whatever else has passed: a
+//! thread that is in the exit's handler may have reported what the stub alone would need.
 
 use std::time::Instant;
 

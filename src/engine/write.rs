@@ -17,8 +17,8 @@ use crate::latency::{self, Stage};
 use crate::publish::{Level, Publisher, Stopped};
 
 impl ChangeSet {
-    /// Writes the new bytes of the quiescent sites, or leaves the old ones. Changes whose sites have
-    /// neither, or are not executable, are given their fate.
+    /// Writes the new bytes of the quiescent sites, or leaves the old ones. Changes whose sites
+    /// have neither, or are not executable, are given their fate.
     #[inline]
     pub(super) fn write(&mut self, stopped: &Stopped, publisher: &Publisher) -> Outcome {
         let mut writing = Writing {

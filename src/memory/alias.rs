@@ -77,8 +77,8 @@ impl Alias {
         }
     }
 
-    /// Whether the bytes are these, for who knows that it is not in a fork's child: asking again for
-    /// each site is an eighth of a batch.
+    /// Whether the bytes are these, for who knows that it is not in a fork's child: asking again
+    /// for each site is an eighth of a batch.
     #[inline]
     pub(crate) fn holds_here(&self, at: CodeAddr, expected: &[u8]) -> Result<bool> {
         check_within(self.mapping.rx(), at, expected.len())?;

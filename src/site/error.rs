@@ -1,5 +1,5 @@
-//! Why code and its sites are refused. Each is one sentence with the place, what was needed, what was
-//! there, and how to mend it; a variant's fields are what its sentence names.
+//! Why code and its sites are refused. Each is one sentence with the place, what was needed, what
+//! was there, and how to mend it; a variant's fields are what its sentence names.
 
 use crate::addr::{ByteOffset, CodeAddr, CodeRange, DwarfReg, FnOffset, Len};
 use crate::error::{ErrorKind, ProviderError, SiteName, bytes};

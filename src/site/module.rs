@@ -284,8 +284,8 @@ impl Module {
     ///
     /// Any thread may call it, more than once; it takes effect at once, and there is no way back. A
     /// change that was prepared before, and keeps no place to return to, is refused with
-    /// [`Error::SiteChanged`](crate::Error::SiteChanged) when it is committed. Adopted code that [may have
-    /// run](crate::image::AdoptedCode::may_have_run) is released when it is registered.
+    /// [`Error::SiteChanged`](crate::Error::SiteChanged) when it is committed. Adopted code that
+    /// [may have run](crate::image::AdoptedCode::may_have_run) is released when it is registered.
     pub fn release(&self) {
         // protection: released-code-may-run
         self.0.released.store(true, Ordering::Release);

@@ -308,7 +308,8 @@ mod tests {
         let (one, other) = (all(0), all(1));
         let (one, other) = (one.outline(), other.outline());
         assert_eq!(one.words, other.words);
-        // Two guards of two values or one, a load, a constant, a mask, an addend, two stores of two.
+        // Two guards of two values or one, a load, a constant, a mask, an addend, two stores of
+        // two.
         assert_eq!((one.values.len(), one.targets.len()), (11, 3));
         let differ = one
             .values

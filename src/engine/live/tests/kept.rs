@@ -42,8 +42,8 @@ thread_local! {
     static HANDLE: RefCell<Option<ThreadHandle>> = const { RefCell::new(None) };
 }
 
-/// A thread enters the exit of an invalidation that is then rolled back, and reports a checkpoint in
-/// the handler. What the site held before, to which it resumes, is replaced meanwhile.
+/// A thread enters the exit of an invalidation that is then rolled back, and reports a checkpoint
+/// in the handler. What the site held before, to which it resumes, is replaced meanwhile.
 fn resume_from_an_exit_that_was_rolled_back() -> bool {
     let steps = Arc::new(Barrier::new(2));
     let in_handler = Arc::clone(&steps);
