@@ -67,10 +67,10 @@ pub(super) struct SiteChange {
     pub(super) index: StateIndex,
     /// The version of the state for which this was prepared.
     pub(super) version: u64,
-    /// What is written: the site, or the gate of a call.
-    pub(super) range: CodeRange,
     /// What is to be installed; once the change is made, what was.
     pub(super) installed: Box<Installed>,
+    /// What is written: the site, or the gate of a call.
+    pub(super) range: CodeRange,
     pub(super) old_stub: OldStub,
     /// What the site becomes.
     pub(super) status: Status,
@@ -195,7 +195,7 @@ impl SameMemory {
     }
 
     /// The number of the first of its changes whose site does not hold this side.
-    #[inline]
+    #[inline(always)] // For each side apart, as `compare` is.
     pub(super) fn first_unlike(&self, writes: &[SiteWrite], side: Side) -> memory::Result<Option<usize>> {
         let own = self.of_all(writes);
         let unlike = match &self.memory {
@@ -258,7 +258,7 @@ impl SameMemory {
 }
 
 /// The number of the first write whose site does not hold this side.
-#[inline]
+#[inline(always)] // As above.
 fn first_unlike(
     writes: &[SiteWrite],
     side: Side,
@@ -286,6 +286,8 @@ pub(super) struct ChangeSet {
     /// How many of these are of sites.
     pub(super) of_sites: usize,
     pub(super) level: Level,
+    /// Whether some of them would have been prepared otherwise, had their code been run.
+    pub(super) until_run: bool,
     /// Whether there are exit stubs or stubs to be kept, retired or freed when the changes are
     /// made.
     pub(super) has_code: bool,
@@ -314,6 +316,7 @@ impl Default for ChangeSet {
             ranges: Vec::new(),
             of_sites: 0,
             level: Level::Immediate,
+            until_run: false,
             has_code: false,
             invalidated: Vec::new(),
             found: FirstFault::default(),
@@ -353,6 +356,7 @@ impl ChangeSet {
             });
             // Whether code is abandoned, which nobody may execute afterwards.
             ends |= matches!(change.status, Status::Invalidated | Status::Redirected);
+            self.until_run |= change.until_run;
             self.has_code |= !change.exit_stubs.is_empty() || change.old_stub != OldStub::None;
             self.ranges.push(match &change.exchange {
                 Some(exchange) => exchange.range(),
@@ -447,7 +451,7 @@ impl ChangeSet {
         self.ranges.clear();
         self.invalidated.clear();
         self.found.clear();
-        (self.has_code, self.exposed) = (false, false);
+        (self.until_run, self.has_code, self.exposed) = (false, false, false);
         self.prepared = Duration::ZERO;
     }
 }

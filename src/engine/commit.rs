@@ -253,7 +253,9 @@ impl ChangeSet {
     /// return offsets would have had to be kept for that.
     fn check_current(&mut self, states: &States) -> Outcome {
         // protection: sites-still-current
-        if self.changes.iter().all(|change| is_current(change, states)) {
+        let is_current = self.changes.iter().all(|change| is_current(change, states));
+        // protection: not-run-is-checked-at-commit
+        if is_current && !(self.until_run && self.changes.iter().any(has_run)) {
             return Ok(());
         }
         let fault = self.why_not_current(states);
@@ -263,7 +265,7 @@ impl ChangeSet {
     #[cold]
     fn why_not_current(&self, states: &States) -> Fault {
         let mut changes = self.changes.iter().enumerate();
-        let stale = changes.find(|(_, change)| !is_current(change, states));
+        let stale = changes.find(|(_, change)| !is_current(change, states) || has_run(change));
         let (number, change) = stale.or_abort("one was found that is not current");
         match states.at(change.index).map(|state| state.installed.status) {
             Some(Status::Lost) => Fault::Lost(number),
@@ -354,8 +356,11 @@ fn is_current(change: &SiteChange, states: &States) -> bool {
     states
         .at(change.index)
         .is_some_and(|state| state.is_still(change.version))
-        // protection: not-run-is-checked-at-commit
-        && !(change.until_run && change.site.module().is_released())
+}
+
+/// Whether code may have run since its change was prepared as for code that has not.
+fn has_run(change: &SiteChange) -> bool {
+    change.until_run && change.site.module().is_released()
 }
 
 /// The bytes of a site in which no thread may be, or return to, while they change. At the site's
