@@ -242,6 +242,7 @@ impl<'a> Preparation<'a> {
 
     /// Fills the template of the sequence for this kind of site. `None` if there is none, or it
     /// cannot hold the values.
+    #[inline(always)] // Called, what it returns is copied: 242 ns of a seen shape for 238.
     fn fill(
         &mut self,
         kind: u32,
@@ -270,6 +271,7 @@ impl<'a> Preparation<'a> {
 
     /// Assembles the sequence and checks it. The second time that one like it is asked for at this
     /// kind of site, it is kept as a template.
+    #[inline(always)] // As `fill`: 1,991 ns of a shape that was never seen for 1,960.
     fn lower(
         &mut self,
         kind: Option<u32>,
