@@ -7,8 +7,8 @@
 //! known when the transaction is prepared, down to the [`Installed`] that becomes the site's state.
 //! A commit walks over one list of [`SiteChange`] and, for the memories, over the bytes before and
 //! after of each ([`SiteWrite`]); for a site's state it only exchanges a pointer. What it replaces
-//! takes the place of what it has installed. The next transaction files the list in the journal
-//! (see [`super::journal`]) and reuses its room, so that most transactions allocate nothing.
+//! takes the place of what it has installed. Then the list goes into the journal (see
+//! [`super::journal`]), and the next transaction uses its room, so that most allocate nothing.
 //!
 //! Invariants: quiescent sites come first, by address, then live ones; a commit writes only if the
 //! state of each site still has the version for which its change was prepared, so what was derived
@@ -25,7 +25,6 @@ use super::journal::Record;
 use super::live::JumpExchange;
 use super::retire::Until;
 use super::state::{ExitStub, Installed, StateIndex, States, Status, Stub};
-use crate::Result;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::Fate;
 use crate::invariant::OrAbort;
@@ -33,6 +32,7 @@ use crate::memory::short::{self, Bytes};
 use crate::memory::{self, Alias, CodeMemory, PageRun};
 use crate::publish::{CoarseTime, Level, QuiescentState, Stopped};
 use crate::site::Site;
+use crate::{Error, Result};
 
 /// Which of the two states of a changed site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) struct SiteWrite {
 }
 
 impl SiteWrite {
-    #[inline]
+    #[inline(always)] // Most know at compile time which side they want.
     pub(super) fn side(&self, side: Side) -> &[u8] {
         match side {
             Side::Old => &self.old,
@@ -132,9 +132,9 @@ impl OldStub {
 /// Quiescent sites, next to each other in the list of changes, that are in one memory: its pages
 /// are opened and closed together.
 pub(super) struct SameMemory {
-    memory: HeldMemory,
-    /// The pages that are written.
-    pub(super) runs: SmallVec<[PageRun; 1]>,
+    pub(super) memory: HeldMemory,
+    /// The pages that are written. Memory of the engine's own has no pages to open.
+    runs: SmallVec<[PageRun; 1]>,
     /// Which changes they are.
     pub(super) changes: Range<usize>,
     /// Whether its pages are as they should be at this point of a roll-back.
@@ -143,36 +143,20 @@ pub(super) struct SameMemory {
 
 /// A memory. The engine's own is called directly: calls through a table were a third of a commit's
 /// instructions.
-enum HeldMemory {
+pub(super) enum HeldMemory {
     Own(Alias),
     Other(Arc<dyn CodeMemory>),
 }
 
+impl HeldMemory {
+    #[inline]
+    fn of(memory: &Arc<dyn CodeMemory>) -> Self {
+        let own = memory.as_alias().cloned();
+        own.map_or_else(|| Self::Other(Arc::clone(memory)), Self::Own)
+    }
+}
+
 impl SameMemory {
-    fn of(memory: &Arc<dyn CodeMemory>, changes: Range<usize>) -> Self {
-        Self {
-            memory: match memory.as_alias() {
-                Some(alias) => HeldMemory::Own(alias.clone()),
-                None => HeldMemory::Other(Arc::clone(memory)),
-            },
-            runs: SmallVec::new(),
-            changes,
-            good: true,
-        }
-    }
-
-    /// Notes the pages of its changes, and makes room for them. Memory of the engine's own has no
-    /// pages to open.
-    fn cover(&mut self, changes: &[SiteChange]) -> Result<()> {
-        if let HeldMemory::Other(memory) = &self.memory {
-            let own = self.of_all(changes).iter();
-            let mut ranges: SmallVec<[CodeRange; 8]> = own.map(|change| change.range).collect();
-            self.runs = PageRun::cover(&mut ranges)?;
-            memory.make_room(self.runs.len());
-        }
-        Ok(())
-    }
-
     /// What is its own of a list that has one member for each change.
     #[inline]
     pub(super) fn of_all<'c, T>(&self, all: &'c [T]) -> &'c [T] {
@@ -186,36 +170,12 @@ impl SameMemory {
         own.or_abort("a memory's changes are some of the transaction's")
     }
 
+    /// Makes its pages writable.
     #[inline]
     pub(super) fn begin(&self, stopped: &Stopped) -> memory::Result<()> {
         match &self.memory {
             HeldMemory::Own(alias) => alias.begin(&self.runs, stopped),
             HeldMemory::Other(memory) => memory.begin(&self.runs, stopped),
-        }
-    }
-
-    /// The number of the first of its changes whose site does not hold this side.
-    #[inline(always)] // For each side apart, as `compare` is.
-    pub(super) fn first_unlike(&self, writes: &[SiteWrite], side: Side) -> memory::Result<Option<usize>> {
-        let own = self.of_all(writes);
-        let unlike = match &self.memory {
-            // The engine has refused the transaction in a fork's child.
-            HeldMemory::Own(alias) => first_unlike(own, side, |at, bytes| alias.holds_here(at, bytes)),
-            HeldMemory::Other(memory) => first_unlike(own, side, |at, bytes| memory.holds(at, bytes)),
-        };
-        Ok(unlike?.map(|number| self.changes.start + number))
-    }
-
-    /// Writes the new side of its changes.
-    ///
-    /// # Errors
-    /// The memory refuses one; those before have been written then.
-    #[inline]
-    pub(super) fn write_all(&self, writes: &[SiteWrite]) -> memory::Result<()> {
-        let mut own = self.of_all(writes).iter();
-        match &self.memory {
-            HeldMemory::Own(alias) => own.try_for_each(|write| alias.write_here(write.at, &write.new)),
-            HeldMemory::Other(memory) => own.try_for_each(|write| memory.write(write.at, &write.new)),
         }
     }
 
@@ -236,6 +196,7 @@ impl SameMemory {
         }
     }
 
+    /// Makes its pages executable again.
     #[inline]
     pub(super) fn end(&self) -> memory::Result<()> {
         match &self.memory {
@@ -257,21 +218,6 @@ impl SameMemory {
     }
 }
 
-/// The number of the first write whose site does not hold this side.
-#[inline(always)] // As above.
-fn first_unlike(
-    writes: &[SiteWrite],
-    side: Side,
-    holds: impl Fn(CodeAddr, &[u8]) -> memory::Result<bool>,
-) -> memory::Result<Option<usize>> {
-    for (number, write) in writes.iter().enumerate() {
-        if !holds(write.at, write.side(side))? {
-            return Ok(Some(number));
-        }
-    }
-    Ok(None)
-}
-
 /// The changes of a transaction, and what they are together.
 pub(super) struct ChangeSet {
     pub(super) changes: Vec<SiteChange>,
@@ -291,6 +237,8 @@ pub(super) struct ChangeSet {
     /// Whether there are exit stubs or stubs to be kept, retired or freed when the changes are
     /// made.
     pub(super) has_code: bool,
+    /// How many sites were left as they are, as they are as asked for.
+    pub(super) unchanged: usize,
     /// Sites that were left as they are, as they have been invalidated.
     pub(super) invalidated: Vec<Site>,
     pub(super) found: FirstFault,
@@ -318,6 +266,7 @@ impl Default for ChangeSet {
             level: Level::Immediate,
             until_run: false,
             has_code: false,
+            unchanged: 0,
             invalidated: Vec::new(),
             found: FirstFault::default(),
             exposed: false,
@@ -332,14 +281,20 @@ impl ChangeSet {
     /// threads learn of changes for which the world is stopped.
     ///
     /// # Errors
+    /// [`Error::SiteInvalidated`]: nothing of what was asked for can be done;
     /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
     pub(super) fn seal(&mut self, states: &States, stopped: Level) -> Result<()> {
+        // protection: nothing-valid-is-an-error
+        if let (Some(site), true, 0) = (self.invalidated.first(), self.changes.is_empty(), self.unchanged) {
+            return Err(Error::SiteInvalidated { site: site.name() });
+        }
         if !self.changes.is_sorted_by_key(SiteChange::order) {
             self.changes.sort_by_key(SiteChange::order);
         }
         self.quiescent = self.changes.partition_point(|change| change.exchange.is_none());
         let (mut longest, mut ends) = (0, false);
-        for change in &self.changes {
+        let mut before: Option<&Arc<dyn CodeMemory>> = None;
+        for (number, change) in self.changes.iter().enumerate() {
             let state = states.at(change.index);
             let state = state.expect("nobody has unregistered the site of a change that is being prepared");
             let (old, new) = (&state.installed.bytes, &change.installed.bytes);
@@ -358,10 +313,24 @@ impl ChangeSet {
             ends |= matches!(change.status, Status::Invalidated | Status::Redirected);
             self.until_run |= change.until_run;
             self.has_code |= !change.exit_stubs.is_empty() || change.old_stub != OldStub::None;
-            self.ranges.push(match &change.exchange {
-                Some(exchange) => exchange.range(),
-                None => change.range,
-            });
+            if let Some(exchange) = &change.exchange {
+                self.ranges.push(exchange.range());
+                continue;
+            }
+            self.ranges.push(change.range);
+            let memory = change.site.memory_at(change.range.start())?;
+            match self.memories.last_mut() {
+                Some(last) if before.is_some_and(|before| Arc::ptr_eq(before, memory)) => {
+                    last.changes.end += 1;
+                }
+                _ => self.memories.push(SameMemory {
+                    memory: HeldMemory::of(memory),
+                    runs: SmallVec::new(),
+                    changes: number..number + 1,
+                    good: true,
+                }),
+            }
+            before = Some(memory);
         }
         self.found.make_room(longest);
         self.of_sites = self.ranges.len();
@@ -376,25 +345,16 @@ impl ChangeSet {
             (true, false) => Level::Eventual,
             (false, _) => stopped,
         };
-        self.hold_memories()
-    }
-
-    /// Finds the memories of the quiescent sites.
-    fn hold_memories(&mut self) -> Result<()> {
-        let quiescent = self.changes.iter().take(self.quiescent);
-        let mut before: Option<&Arc<dyn CodeMemory>> = None;
-        for (number, change) in quiescent.enumerate() {
-            let memory = change.site.memory_at(change.range.start())?;
-            match self.memories.last_mut() {
-                Some(last) if before.is_some_and(|before| Arc::ptr_eq(before, memory)) => {
-                    last.changes.end += 1
-                }
-                _ => self.memories.push(SameMemory::of(memory, number..number + 1)),
+        for of_others in &mut self.memories {
+            if let HeldMemory::Other(memory) = &of_others.memory {
+                let own = self.ranges.get(of_others.changes.clone());
+                let own = own.expect("each change has a range");
+                let mut ranges: SmallVec<[CodeRange; 8]> = own.into();
+                of_others.runs = PageRun::cover(&mut ranges)?;
+                memory.make_room(of_others.runs.len());
             }
-            before = Some(memory);
         }
-        let mut memories = self.memories.iter_mut();
-        memories.try_for_each(|memory| memory.cover(&self.changes))
+        Ok(())
     }
 
     /// The changes of live sites, to be undone or retired.
@@ -451,6 +411,7 @@ impl ChangeSet {
         self.ranges.clear();
         self.invalidated.clear();
         self.found.clear();
+        self.unchanged = 0;
         (self.until_run, self.has_code, self.exposed) = (false, false, false);
         self.prepared = Duration::ZERO;
     }

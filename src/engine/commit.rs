@@ -71,33 +71,18 @@ impl<'e> Prepared<'e> {
 
     /// The same for whoever has the engine's lock.
     pub(super) fn commit_with(self, states: &mut States) -> Boxed<Receipt> {
-        let engine = self.engine;
+        let shared = &self.engine.shared;
         // What is left has nothing to be dropped, which is then not asked behind the serialization.
-        match ManuallyDrop::new(self).set.take() {
-            Some(set) if !set.changes.is_empty() => set.commit(&engine.shared, states),
-            Some(set) => Ok(Receipt {
-                sites: 0,
-                invalidated: set.invalidated.len(),
-            }),
-            None => Ok(Receipt::default()),
+        let Some(mut set) = ManuallyDrop::new(self).set.take() else {
+            return Ok(Receipt::default());
+        };
+        let receipt = Receipt {
+            sites: set.changes.len(),
+            invalidated: set.invalidated.len(),
+        };
+        if set.changes.is_empty() {
+            return Ok(receipt);
         }
-    }
-}
-
-impl Drop for Prepared<'_> {
-    /// What is there was never committed: nothing branches to it, and nobody was told of it.
-    fn drop(&mut self) {
-        if let Some(set) = &mut self.set {
-            // protection: stubs-of-dropped-transactions-are-freed
-            set.release(&self.engine.shared);
-        }
-    }
-}
-
-impl ChangeSet {
-    #[inline]
-    fn commit(self: Box<Self>, shared: &Shared, states: &mut States) -> Boxed<Receipt> {
-        let mut set = self;
         let since = shared.observers.now();
         // protection: barrier-is-checked-before-writing
         let checked = shared.publisher.check(set.level);
@@ -119,16 +104,24 @@ impl ChangeSet {
             shared.free_code(made);
             return Err(shared.refused(states, error, since).into());
         }
-        let receipt = Receipt {
-            sites: set.changes.len(),
-            invalidated: set.invalidated.len(),
-        };
         ManuallyDrop::into_inner(set).record(shared, states, since);
         Ok(receipt)
     }
+}
 
-    /// Makes what was written the state of the sites, and tells of it. The journal has it when the
-    /// next transaction is prepared: see [`super::journal`].
+impl Drop for Prepared<'_> {
+    /// What is there was never committed: nothing branches to it, and nobody was told of it.
+    fn drop(&mut self) {
+        if let Some(set) = &mut self.set {
+            // protection: stubs-of-dropped-transactions-are-freed
+            set.release(&self.engine.shared);
+        }
+    }
+}
+
+impl ChangeSet {
+    /// Makes what was written the state of the sites, tells of it, and leaves it for the
+    /// [journal](super::journal).
     #[inline]
     fn record(self: Box<Self>, shared: &Shared, states: &mut States, since: Option<Instant>) {
         let mut set = self;
@@ -164,10 +157,11 @@ impl ChangeSet {
         made
     }
 
-    /// Compares the sites, writes them, publishes and reads back: all of them, or none.
+    /// Compares the sites, writes them, publishes and reads back: all of them, or none. Where all
+    /// are live no thread is stopped.
     #[inline]
     fn apply(&mut self, shared: &Shared, states: &States) -> Outcome {
-        if live::has_traps(self.live()) {
+        if self.live().iter().any(SiteChange::is_trap) {
             // Here, as noting may allocate. The note of another that was committed is not overwritten.
             // protection: trap-is-current-before-it-is-noted
             self.check_current(states)?;
@@ -175,32 +169,9 @@ impl ChangeSet {
             let noted = live::note_traps(&shared.publisher, self.live());
             self.found.check(noted)?;
         }
-        match self.is_live() {
-            true => self.apply_live(shared, states),
-            false => self.apply_stopped(shared, states),
+        if self.is_live() {
+            return self.apply_live(shared, states);
         }
-    }
-
-    /// Exchanges the patchable jumps of a transaction that has only live sites, and publishes once.
-    fn apply_live(&mut self, shared: &Shared, states: &States) -> Outcome {
-        // protection: live-current-before-the-exchange
-        self.check_current(states)?;
-        self.time.take();
-        let _writing = Writing::enter();
-        let publisher = &shared.publisher;
-        live::exchange(publisher, self)?;
-        let done = live::publish(publisher, self);
-        if done.is_err() {
-            // protection: live-failure-after-exchange-takes-back
-            live::undo(publisher, self);
-        }
-        done
-    }
-
-    /// Writes the quiescent sites while the world is stopped, and exchanges the patchable jumps of
-    /// live ones among them.
-    #[inline]
-    fn apply_stopped(&mut self, shared: &Shared, states: &States) -> Outcome {
         let mut vacated = Vec::new();
         if shared.stops_anywhere {
             vacated = self.vacated(states);
@@ -227,6 +198,22 @@ impl ChangeSet {
                 Err(error) => return self.found.check(Err(self.name_site(error))),
             }
         }
+    }
+
+    /// Exchanges the patchable jumps of a transaction that has only live sites, and publishes once.
+    fn apply_live(&mut self, shared: &Shared, states: &States) -> Outcome {
+        // protection: live-current-before-the-exchange
+        self.check_current(states)?;
+        self.time.take();
+        let _writing = Writing::enter();
+        let publisher = &shared.publisher;
+        live::exchange(publisher, self)?;
+        let done = live::publish(publisher, self);
+        if done.is_err() {
+            // protection: live-failure-after-exchange-takes-back
+            live::undo(publisher, self);
+        }
+        done
     }
 
     /// What happens while the world is stopped. It neither allocates nor frees: see
@@ -393,6 +380,11 @@ fn vacated_by(change: &SiteChange, states: &States) -> impl Iterator<Item = Vaca
 }
 
 impl SiteChange {
+    /// Whether its site gets a trap.
+    fn is_trap(&self) -> bool {
+        self.exchange.as_ref().is_some_and(|exchange| exchange.is_trap())
+    }
+
     /// Finds a place for the stub of what it has replaced, or returns it if it can be freed.
     fn settle(
         &mut self,

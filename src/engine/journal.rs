@@ -1,13 +1,14 @@
 //! What was changed, newest last: a bounded ring of the committed changes.
 //!
 //! Problem: the journal is to say of every change what a site held before and after, and copying
-//! that takes as long as writing it: recorded in the commit, a commit of a thousand sites takes
-//! 15.1 ns a site for 7.2, and one of a single site 92 ns for 84 (`benches speeds`, medians of 7
-//! runs in turns). Handing over the lists themselves takes longer still, 108 ns, as the room of the
-//! oldest, which comes back, is in no cache. Approach: a commit leaves what it was made of; whoever
-//! prepares or reads next puts it into the ring, where it takes the room of what is dropped. Nobody
-//! can tell the difference: both hold the engine's lock. Names are looked up when the journal is
-//! read.
+//! that takes as long as writing it. Approach: a commit leaves what it was made of. A patch, and a
+//! transaction that is prepared and committed at once, then put it into the ring, where it takes
+//! the room of what is dropped. After a commit of what was [prepared](super::Prepared) before, which
+//! is to take no longer than its stores, whoever prepares or reads next does: with the journal, one
+//! of a thousand sites takes 15.1 ns a site for 7.2, and one of a single site 92 ns for 84
+//! (`benches speeds`, medians of 7 runs in turns). Nobody can tell the difference: all hold the
+//! engine's lock. Handing over the lists themselves takes longer still, 108 ns, as the room of the
+//! oldest, which comes back, is in no cache. Names are looked up when the journal is read.
 
 use std::sync::Arc;
 use std::time::SystemTime;

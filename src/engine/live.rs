@@ -26,7 +26,7 @@ use std::time::Instant;
 use smallvec::SmallVec;
 
 pub(super) use arm::{Arming, arm};
-pub(super) use trap::{forget_trap, forget_traps, has_traps, note_traps};
+pub(super) use trap::{forget_trap, forget_traps, note_traps};
 
 use super::calls::Gate;
 use super::change::{ChangeSet, Side};

@@ -220,8 +220,11 @@ impl Engine {
         changes: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
     ) -> Result<Receipt> {
         // protection: one-lock-over-a-patch
-        self.shared
-            .with_states(|states| prepare::prepare(self, states, changes, false)?.commit_with(states))
+        self.shared.with_states(|states| {
+            let receipt = prepare::prepare(self, states, changes, false)?.commit_with(states)?;
+            states.file();
+            Ok(receipt)
+        })
     }
 
     /// Assembles and checks the sequence for every site with that ID, for a look at it, and to be
@@ -297,11 +300,7 @@ impl Engine {
     #[inline(always)]
     fn sites_of(&self, id: RecordId) -> Result<Sites> {
         let sites = self.shared.table.read().by_id(id);
-        if sites.is_empty() {
-            Err(Error::NoSuchSite { id })
-        } else {
-            Ok(sites)
-        }
+        sites.ok_or(Error::NoSuchSite { id })
     }
 
     /// The site that contains `addr`.

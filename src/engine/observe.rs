@@ -312,39 +312,37 @@ impl Observers {
 pub(super) type Boxed<T> = core::result::Result<T, Box<Error>>;
 
 impl Shared {
-    /// The engine's lock, unless this is a fork's child: a thread of the parent may have it for
-    /// ever.
-    ///
-    /// # Panics
-    /// In an observer that this engine is telling.
-    #[inline]
-    pub(super) fn lock(&self) -> Result<MutexGuard<'_, States>> {
-        // protection: fork-engine-is-refused-before-its-lock
-        self.check_here()?;
-        Ok(self.states.try_lock().unwrap_or_else(|| {
-            // protection: observers-do-not-wait-for-themselves
-            self.observers.refuse_own();
-            self.states.lock()
-        }))
-    }
-
-    /// The same for who only looks: also in a fork's child, unless a thread of the parent has the
-    /// lock.
+    /// The states for who only looks: also in a fork's child, unless a thread of the parent has
+    /// the lock.
     ///
     /// # Panics
     /// In an observer that this engine is telling.
     pub(super) fn look(&self) -> Option<MutexGuard<'_, States>> {
-        match self.lock() {
-            Ok(states) => Some(states),
-            Err(_) => self.states.try_lock(),
-        }
+        self.states
+            .try_lock()
+            .or_else(|| self.birth.is_here().then(|| self.lock_later()))
+    }
+
+    /// Waits for the engine's lock.
+    #[cold]
+    fn lock_later(&self) -> MutexGuard<'_, States> {
+        // protection: observers-do-not-wait-for-themselves
+        self.observers.refuse_own();
+        self.states.lock()
     }
 
     /// Does what observers may be told of, under the lock. If one of them has panicked, that goes
     /// on when the work is done and the lock is free again.
+    ///
+    /// Refuses in a fork's child, where a thread of the parent may have the lock for ever.
+    ///
+    /// # Panics
+    /// In an observer that this engine is telling.
     #[inline]
     pub(super) fn with_states<R>(&self, work: impl FnOnce(&mut States) -> Boxed<R>) -> Result<R> {
-        let mut states = self.lock()?;
+        // protection: fork-engine-is-refused-before-its-lock
+        self.check_here()?;
+        let mut states = self.states.try_lock().unwrap_or_else(|| self.lock_later());
         let result = work(&mut states);
         if self.observers.any() {
             self.pass_on_a_panic(states);

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use super::change::{ChangeSet, OldStub, SiteChange};
+use super::change::{OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exits::{ExitCode, ExitRequest, ExitResumption, Role};
 use super::live::{self, JumpExchange};
@@ -27,16 +27,38 @@ use crate::{Error, Result};
 pub(super) fn prepare<'e, 's>(
     engine: &'e Engine,
     states: &mut States,
-    requests: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
+    mut requests: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
     grace_period: bool,
 ) -> Boxed<Prepared<'e>> {
     let shared = &engine.shared;
     let since = shared.observers.now();
-    states.file();
     states.retired.make_room(requests.len());
     let mut set = states.room();
     set.changes.reserve(requests.len());
-    let collected = collect(&mut set, shared, states, requests, grace_period);
+    let collected = requests.try_for_each(|(site, request, if_invalid)| {
+        let index = states.index_of(&site, || shared.check_registered(&site))?;
+        let room = states.installed_room();
+        let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
+        match preparation.change(request) {
+            Ok(Some(used)) => {
+                let change = preparation.finish(index, used);
+                set.changes.push(change);
+                return Ok(());
+            }
+            Ok(None) => set.unchanged += 1,
+            // protection: a-site-that-is-named-is-meant
+            Err(Error::SiteInvalidated { .. }) if if_invalid == IfInvalid::Leave => {
+                set.invalidated.push(site.clone());
+            }
+            Err(error) => {
+                // protection: stubs-of-refused-changes-are-freed
+                preparation.release();
+                return Err(error);
+            }
+        }
+        preparation.release();
+        Ok(())
+    });
     if let Err(error) = collected.and_then(|()| set.seal(states, shared.level)) {
         // protection: stubs-of-refused-transactions-are-freed
         set.release(shared);
@@ -46,56 +68,6 @@ pub(super) fn prepare<'e, 's>(
         set.prepared = since.elapsed();
     }
     Ok(Prepared::new(engine, set))
-}
-
-/// Prepares each change.
-fn collect<'s>(
-    set: &mut ChangeSet,
-    shared: &Shared,
-    states: &mut States,
-    requests: impl Iterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
-    grace_period: bool,
-) -> Result<()> {
-    let mut unchanged = 0;
-    for (site, request, if_invalid) in requests {
-        let index = match states.known(&site) {
-            Some(index) => index,
-            None => {
-                shared.check_registered(&site)?;
-                states.index_of(&site)?
-            }
-        };
-        let room = states.installed_room();
-        let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
-        match preparation.change(request) {
-            Ok(Some(used)) => {
-                let change = preparation.finish(index, used);
-                set.changes.push(change);
-            }
-            Ok(None) => {
-                unchanged += 1;
-                preparation.release();
-            }
-            // protection: a-site-that-is-named-is-meant
-            Err(Error::SiteInvalidated { .. }) if if_invalid == IfInvalid::Leave => {
-                preparation.release();
-                set.invalidated.push(site);
-            }
-            Err(error) => {
-                // protection: stubs-of-refused-changes-are-freed
-                preparation.release();
-                return Err(error);
-            }
-        }
-    }
-    match set.invalidated.first() {
-        // Nothing of what was asked for can be done.
-        // protection: nothing-valid-is-an-error
-        Some(site) if set.changes.is_empty() && unchanged == 0 => {
-            Err(Error::SiteInvalidated { site: site.name() })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// One site being prepared, with what has been allocated for it so far.
@@ -187,22 +159,19 @@ impl<'a> Preparation<'a> {
     /// Makes the change: bytes of code, the rest being nops; `None` where the site is already as
     /// asked for.
     fn change(&mut self, request: Request<&Sequence>) -> Result<Option<Len>> {
-        let status = self.state.installed.status;
-        match request {
+        let installed = self.state.installed.sequence.as_ref();
+        match (request, self.state.installed.status) {
             // protection: invalidation-is-idempotent
-            Request::Invalidate if status == Status::Invalidated => return Ok(None),
-            Request::Restore if status == Status::Original => return Ok(None),
-            Request::Retarget(to) if status == Status::Patched => {
-                if self.installed_sequence().as_ref() == Some(to) {
-                    return Ok(None);
-                }
+            (Request::Invalidate, Status::Invalidated) | (Request::Restore, Status::Original) => {
+                return Ok(None);
             }
-            Request::Redirect(to) if status == Status::Redirected => {
-                if self.installed_sequence().as_ref() == Some(to) {
-                    return Ok(None);
-                }
+            (Request::Retarget(to), Status::Patched) | (Request::Redirect(to), Status::Redirected)
+                if installed == Some(to) =>
+            {
+                return Ok(None);
             }
-            _ => state::check_changeable(self.site, status)?,
+            (_, Status::Original | Status::Patched) | (Request::Redirect(_), Status::Redirected) => {}
+            (_, status) => state::check_changeable(self.site, status)?,
         }
         // protection: call-sites-are-only-retargeted
         if self.state.lasting.is_call {
@@ -226,11 +195,17 @@ impl<'a> Preparation<'a> {
     /// checked.
     fn patch(&mut self, sequence: &Sequence, status: Status) -> Result<Len> {
         let environment = self.environment(sequence, None)?;
-        let kind = self.state.lasting.kind;
+        let (kind, new) = (self.state.lasting.kind, &mut self.new);
         // Templates know of no return offsets to keep.
-        let kind = kind.filter(|_| self.new.return_offsets.is_empty() && sequence.outline().is_whole());
+        let kind = kind.filter(|_| new.return_offsets.is_empty() && sequence.outline().is_whole());
         if let Some(kind) = kind {
-            if let Some(used) = self.fill(kind, sequence, &environment, status)? {
+            let _stage = latency::enter(Stage::Assemble);
+            let (outline, last) = (sequence.outline(), &self.state.lasting.template);
+            let templates = self.templates.borrow();
+            let used = templates.fill((kind, outline, last), self.site, &environment, new)?;
+            if let Some(used) = used {
+                // protection: the-installed-sequence-is-the-one-asked-for
+                new.describe(status, Some(sequence.clone()));
                 return Ok(used);
             }
         }
@@ -240,38 +215,9 @@ impl<'a> Preparation<'a> {
         Ok(assembled.used)
     }
 
-    /// Fills the template of the sequence for this kind of site. `None` if there is none, or it
-    /// cannot hold the values.
-    #[inline(always)] // Called, what it returns is copied: 242 ns of a seen shape for 238.
-    fn fill(
-        &mut self,
-        kind: u32,
-        sequence: &Sequence,
-        environment: &Environment,
-        status: Status,
-    ) -> Result<Option<Len>> {
-        let _stage = latency::enter(Stage::Assemble);
-        let (site, new, templates) = (self.site, &mut self.new, self.templates.borrow());
-        let filled = templates.fill(
-            (kind, sequence.outline(), &self.state.lasting.template),
-            self.state.lasting.range,
-            environment,
-            &mut new.bytes,
-            || site.name(),
-        )?;
-        let Some(filled) = filled else {
-            return Ok(None);
-        };
-        new.returns.clear();
-        new.returns.extend(filled.returns);
-        // protection: the-installed-sequence-is-the-one-asked-for
-        new.describe(status, Some(sequence.clone()));
-        Ok(Some(filled.used))
-    }
-
     /// Assembles the sequence and checks it. The second time that one like it is asked for at this
     /// kind of site, it is kept as a template.
-    #[inline(always)] // As `fill`: 1,991 ns of a shape that was never seen for 1,960.
+    #[inline(always)] // Called, what it returns is copied: 1,991 ns of a shape never seen for 1,960.
     fn lower(
         &mut self,
         kind: Option<u32>,

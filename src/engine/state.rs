@@ -367,28 +367,35 @@ impl States {
 
     /// The place of a registered site. Its state is made from what the site held at its
     /// registration the first time.
-    pub(super) fn index_of(&mut self, site: &Site) -> Result<StateIndex> {
-        match self.known(site) {
-            Some(index) => Ok(index),
-            None => {
-                let mut state = SiteState::unchanged(site)?;
-                if !site.module().is_live() {
-                    state.lasting.kind = self.templates.get_mut().site(&site.context(&[]));
-                }
-                Ok(self.insert(site.key(), state))
+    ///
+    /// The module of a site that has a state is registered: states go with their modules. One that
+    /// is of another engine, or was registered once, may have the same key, but is not the same
+    /// module. Of others, `check_registered` says whether they are registered.
+    #[inline]
+    pub(super) fn index_of(
+        &mut self,
+        site: &Site,
+        check_registered: impl FnOnce() -> Result<()>,
+    ) -> Result<StateIndex> {
+        if let Some(index) = self.by_site.get(&site.key()) {
+            let state = self.at(*index).expect("a listed site has a state");
+            // protection: state-of-another-engine
+            if state.lasting.module.is_same(site.module()) {
+                return Ok(*index);
             }
         }
+        check_registered()?;
+        self.insert_unchanged(site)
     }
 
-    /// The place of a site, if it has one. Its module is registered then: states go with their
-    /// modules. One that is of another engine, or was registered once, may have the same key, but
-    /// is not the same module.
-    pub(super) fn known(&self, site: &Site) -> Option<StateIndex> {
-        let index = *self.by_site.get(&site.key())?;
-        let state = self.at(index).expect("a listed site has a state");
-        let module = &state.lasting.module;
-        // protection: state-of-another-engine
-        module.is_same(site.module()).then_some(index)
+    /// Makes the state of a site that has not been changed yet.
+    #[inline(never)]
+    fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
+        let mut state = SiteState::unchanged(site)?;
+        if !site.module().is_live() {
+            state.lasting.kind = self.templates.get_mut().site(&site.context(&[]));
+        }
+        Ok(self.insert(site.key(), state))
     }
 
     /// The site one of whose stubs or exit stubs contains `addr`.

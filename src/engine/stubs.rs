@@ -21,7 +21,6 @@ impl Engine {
     pub fn publish_stub(&self, site: &Site, sequence: &Sequence) -> Result<CodeAddr> {
         let shared = &self.shared;
         shared.check_here()?;
-        shared.check_registered(site)?;
         // protection: call-sites-publish-no-stubs
         if site.shape().kind() == SiteKind::Call {
             return Err(Error::CallSiteOnly { site: site.name() });
@@ -31,7 +30,7 @@ impl Engine {
 }
 
 fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequence) -> Result<CodeAddr> {
-    let index = states.index_of(site)?;
+    let index = states.index_of(site, || shared.check_registered(site))?;
     let mut preparation = Preparation::new(shared, states, index, site, false, Box::default());
     let placed = state::check_changeable(site, preparation.state.installed.status)
         .and_then(|()| preparation.copy_out_of_line(sequence));

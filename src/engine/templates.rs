@@ -25,10 +25,10 @@ use std::ops::Range;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
+use super::state::Installed;
 use crate::Result;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{SiteContext, SiteKind};
-use crate::error::SiteName;
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
 use crate::sequence::{self, Assembled, Environment, Holds, Outline, Sequence, Target};
@@ -94,11 +94,8 @@ enum FilledFrom {
     Target(usize),
 }
 
-/// Code that was filled and admitted.
-pub(super) struct FilledCode<'t> {
-    pub(super) returns: &'t [u32],
-    pub(super) used: Len,
-}
+/// What the holes of a template have to hold, in their order.
+type Contents = SmallVec<[Content; 4]>;
 
 /// Whether no two targets have the same address: contracts of one would then bind the other.
 #[inline]
@@ -123,18 +120,6 @@ impl Templates {
         Some(number)
     }
 
-    /// The template of a sequence at a kind of site. It is often that of which the number was
-    /// `last`.
-    #[inline]
-    fn template(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
-        let guess = self.templates.get(last.get() as usize);
-        let is_it = |template: &&Template| {
-            template.kind == kind && template.sequence.outline().words() == outline.words()
-        };
-        // protection: guessed-templates-are-looked-at
-        guess.filter(is_it).or_else(|| self.find((kind, outline), last))
-    }
-
     #[inline(never)]
     fn find(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
         let known = self.known.get(kind as usize)?.get(outline.words())?;
@@ -145,44 +130,43 @@ impl Templates {
         self.templates.get(number as usize)
     }
 
-    /// Makes the code of a sequence at `range`, a site of that kind, if there is a template that
-    /// can be filled. `last` is of the site.
+    /// Makes the code of a sequence at a site of that kind, if there is a template that can be
+    /// filled. `last` is of the site: its template is often the one with that number. Returns how
+    /// many bytes are code, the rest being nops.
     ///
     /// # Errors
-    /// [`verify::Error::Filled`]: what was filled is not what was asked for. `name` names the site then.
+    /// [`verify::Error::Filled`]: what was filled is not what was asked for.
     #[inline]
     pub(super) fn fill(
         &self,
         (kind, outline, last): (u32, &Outline, &Cell<u32>),
-        range: CodeRange,
+        site: &Site,
         environment: &Environment,
-        into: &mut Bytes,
-        name: impl Fn() -> Box<SiteName>,
-    ) -> Result<Option<FilledCode<'_>>> {
-        let Some(template) = self.template((kind, outline), last) else {
+        into: &mut Installed,
+    ) -> Result<Option<Len>> {
+        let guess = self.templates.get(last.get() as usize).filter(|template| {
+            // protection: guessed-templates-are-looked-at
+            template.kind == kind && template.sequence.outline().words() == outline.words()
+        });
+        let Some(template) = guess.or_else(|| self.find((kind, outline), last)) else {
             return Ok(None);
         };
         if outline.targets().len() > 1 && !are_apart(outline.targets(), environment) {
             return Ok(None);
         }
-        let asked = WantedContents {
-            values: outline.values(),
-            targets: outline.targets(),
-            environment,
-        };
-        if template.fill(range.start(), asked, into).is_none() {
+        let (range, code) = (site.range(), &mut into.bytes);
+        let Some(contents) = template.fill(range.start(), outline, environment, code) else {
             return Ok(None);
-        }
+        };
         #[cfg(test)]
-        self.damage(into);
+        self.damage(code);
         let _stage = latency::enter(Stage::Verify);
-        if !template.admits(range, into, asked) {
-            return Err(verify::Error::Filled { site: name() }.into());
+        if !template.checked.admits(range, code, &contents) {
+            return Err(verify::Error::Filled { site: site.name() }.into());
         }
-        Ok(Some(FilledCode {
-            returns: &template.returns,
-            used: template.used,
-        }))
+        into.returns.clear();
+        into.returns.extend(&template.returns);
+        Ok(Some(template.used))
     }
 
     #[cfg(test)]
@@ -262,30 +246,6 @@ impl Templates {
     }
 }
 
-/// The values and targets of a sequence.
-#[derive(Clone, Copy)]
-struct WantedContents<'a> {
-    values: &'a [u64],
-    targets: &'a [Target],
-    environment: &'a Environment,
-}
-
-impl WantedContents<'_> {
-    /// What has to be in a hole.
-    #[inline]
-    fn content(self, source: FilledFrom) -> Option<Content> {
-        Some(match source {
-            FilledFrom::Value { number, signed } => Content::Value {
-                value: *self.values.get(number)?,
-                signed,
-            },
-            FilledFrom::Target(number) => {
-                Content::Target(self.environment.address(*self.targets.get(number)?)?)
-            }
-        })
-    }
-}
-
 impl Template {
     /// Keeps those fields open that the encoder says are holes. `None` if the checker closes one of
     /// them, or a value that may vary has none.
@@ -341,37 +301,38 @@ impl Template {
         })
     }
 
-    /// Whether the code may be written, and is what was asked for: see [`Template::admits`].
-    #[inline]
-    fn admits(&self, site: CodeRange, code: &[u8], asked: WantedContents<'_>) -> bool {
-        let contents = self.sources.iter().map(|source| asked.content(*source));
-        self.checked.admits(site, code, contents)
-    }
-
-    /// Makes the code for a site at that address; `None` if a hole cannot hold what has to be
-    /// there, or is not in the code.
-    fn fill(&self, at: CodeAddr, asked: WantedContents<'_>, code: &mut Bytes) -> Option<()> {
+    /// Makes the code of a sequence for a site at that address, and says what each hole has to
+    /// hold. `None` if one of them cannot, or is not in the code.
+    fn fill(
+        &self,
+        at: CodeAddr,
+        outline: &Outline,
+        environment: &Environment,
+        code: &mut Bytes,
+    ) -> Option<Contents> {
         short::assign(code, self.checked.code());
+        let mut contents = Contents::new();
         for (field, source) in self.checked.fields().iter().zip(&self.sources) {
-            match asked.content(*source)? {
-                Content::Value { value, signed } => {
-                    if !field.can_hold(value, signed) {
-                        return None;
-                    }
-                    field.put(value, code)?;
+            contents.push(match *source {
+                FilledFrom::Value { number, signed } => {
+                    let value = *outline.values().get(number)?;
+                    field.put(value, signed, code)?;
+                    Content::Value { value, signed }
                 }
-                Content::Target(to) => {
+                FilledFrom::Target(number) => {
+                    let to = environment.address(*outline.targets().get(number)?)?;
                     let from = at.get().wrapping_add(field.branch_end? as u64);
-                    let distance = to.get().wrapping_sub(from) as i64;
+                    let distance = to.get().wrapping_sub(from);
                     // The assembler takes a shorter instruction for what is near.
-                    if i32::try_from(distance).is_err() || NEAR.contains(&distance) {
+                    if NEAR.contains(&(distance as i64)) {
                         return None;
                     }
-                    field.put(distance as u64, code)?;
+                    field.put(distance, true, code)?;
+                    Content::Target(to)
                 }
-            }
+            });
         }
-        Some(())
+        Some(contents)
     }
 }
 

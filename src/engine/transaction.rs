@@ -292,7 +292,10 @@ impl<'e> Transaction<'e> {
     /// Whatever keeps a change from being made.
     pub fn prepare(&mut self) -> Result<Prepared<'e>> {
         let engine = self.engine;
-        let prepared = engine.shared.with_states(|states| self.prepare_with(states))?;
+        let prepared = engine.shared.with_states(|states| {
+            states.file();
+            self.prepare_with(states)
+        })?;
         *self = Self::new(engine);
         Ok(prepared)
     }
@@ -328,9 +331,11 @@ impl<'e> Transaction<'e> {
     pub fn commit(&mut self) -> Result<Receipt> {
         let engine = self.engine;
         // protection: one-lock-over-prepare-and-write
-        let receipt = engine
-            .shared
-            .with_states(|states| self.prepare_with(states)?.commit_with(states))?;
+        let receipt = engine.shared.with_states(|states| {
+            let receipt = self.prepare_with(states)?.commit_with(states)?;
+            states.file();
+            Ok(receipt)
+        })?;
         *self = Self::new(engine);
         Ok(receipt)
     }

@@ -9,129 +9,102 @@
 //! The world is stopped meanwhile, so nothing here allocates: the plan has all the room that is
 //! needed.
 
-use super::change::{ChangeSet, SameMemory, Side, SiteChange, SiteWrite};
-use super::fault::{FirstFault, Outcome};
-use crate::addr::CodeRange;
+use super::change::{ChangeSet, HeldMemory, SameMemory, Side, SiteChange};
+use super::fault::Outcome;
 use crate::error::Fate;
 use crate::latency::{self, Stage};
-use crate::publish::{Level, Publisher, Stopped};
+use crate::publish::{Publisher, Stopped};
 
 impl ChangeSet {
     /// Writes the new bytes of the quiescent sites, or leaves the old ones. Changes whose sites
     /// have neither, or are not executable, are given their fate.
-    #[inline]
     pub(super) fn write(&mut self, stopped: &Stopped, publisher: &Publisher) -> Outcome {
-        let mut writing = Writing {
-            memories: &mut self.memories,
-            changes: &mut self.changes,
-            writes: &self.writes,
-            ranges: &self.ranges,
-            level: self.level,
-            found: &mut self.found,
-            stopped,
-            publisher,
-        };
         // protection: old-bytes-are-compared
-        writing.compare(Side::Old)?;
-        writing.begin()?;
-        let written = writing.write();
-        if written.is_err() {
-            // protection: failed-write-is-rolled-back
-            writing.roll_back(Open::Yes);
-            return written;
-        }
-        let done = writing.finish();
-        if done.is_err() {
-            // protection: failed-end-is-rolled-back
-            writing.roll_back(Open::No);
-        }
-        done
-    }
-}
-
-/// A transaction while its quiescent sites are written.
-struct Writing<'a> {
-    memories: &'a mut [SameMemory],
-    changes: &'a mut [SiteChange],
-    writes: &'a [SiteWrite],
-    ranges: &'a [CodeRange],
-    level: Level,
-    found: &'a mut FirstFault,
-    stopped: &'a Stopped,
-    publisher: &'a Publisher,
-}
-
-impl Writing<'_> {
-    /// Compares every site with one of its sides.
-    #[inline(always)] // Of each side apart: with the side as an argument, a batch takes a sixth longer.
-    fn compare(&mut self, side: Side) -> Outcome {
-        let _stage = latency::enter(Stage::Write);
-        for memory in &*self.memories {
-            match memory.first_unlike(self.writes, side) {
-                Ok(None) => {}
-                Ok(Some(number)) => {
-                    let read = |at, into: &mut [u8]| memory.read(at, into);
-                    return Err(self.found.note_changed(self.writes, number, side, read));
-                }
-                Err(error) => return self.found.check(Err(error)),
-            }
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn begin(&mut self) -> Outcome {
-        let _stage = latency::enter(Stage::Permission);
+        self.compare(Side::Old)?;
+        let stage = latency::enter(Stage::Permission);
         for (number, memory) in self.memories.iter().enumerate() {
-            if let Err(cause) = memory.begin(self.stopped) {
+            if let Err(cause) = memory.begin(stopped) {
                 // protection: unopened-memories-are-closed
-                close_unwritten(self.memories.iter().take(number), self.changes);
+                close_unwritten(self.memories.iter().take(number), &mut self.changes);
                 return self.found.check(Err(cause));
             }
         }
-        Ok(())
-    }
-
-    #[inline]
-    fn write(&mut self) -> Outcome {
-        let _stage = latency::enter(Stage::Write);
-        for memory in &*self.memories {
-            self.found.check(memory.write_all(self.writes))?;
+        stage.end();
+        let stage = latency::enter(Stage::Write);
+        for memory in &self.memories {
+            let mut writes = memory.of_all(&self.writes).iter();
+            let written = match &memory.memory {
+                HeldMemory::Own(alias) => {
+                    writes.try_for_each(|write| alias.write_here(write.at, write.side(Side::New)))
+                }
+                HeldMemory::Other(memory) => {
+                    writes.try_for_each(|write| memory.write(write.at, write.side(Side::New)))
+                }
+            };
+            if let Err(cause) = written {
+                // protection: failed-write-is-rolled-back
+                self.roll_back(Open::Yes, stopped, publisher);
+                return self.found.check(Err(cause));
+            }
         }
-        Ok(())
-    }
-
-    #[inline]
-    fn finish(&mut self) -> Outcome {
-        self.end()?;
-        let published = self.publisher.publish(self.ranges, self.level);
-        self.found.check(published)?;
-        // protection: new-bytes-are-read-back
-        self.compare(Side::New)
-    }
-
-    /// Closes every memory, also after one has failed.
-    #[inline]
-    fn end(&mut self) -> Outcome {
-        let _stage = latency::enter(Stage::Permission);
+        stage.end();
+        let stage = latency::enter(Stage::Permission);
         let mut done = Ok(());
-        for memory in &*self.memories {
+        for memory in &self.memories {
+            // Also after one has failed.
             let ended = self.found.check(memory.end());
             done = done.and(ended);
         }
+        stage.end();
+        let done = done.and_then(|()| {
+            let published = publisher.publish(&self.ranges, self.level);
+            self.found.check(published)?;
+            // protection: new-bytes-are-read-back
+            self.compare(Side::New)
+        });
+        if done.is_err() {
+            // protection: failed-end-is-rolled-back
+            self.roll_back(Open::No, stopped, publisher);
+        }
         done
+    }
+
+    /// Compares every quiescent site with one of its sides.
+    #[inline(always)] // Of each side apart: with the side as an argument, a batch takes a sixth longer.
+    fn compare(&mut self, side: Side) -> Outcome {
+        let _stage = latency::enter(Stage::Write);
+        for memory in &self.memories {
+            let mut writes = memory.changes.clone().zip(memory.of_all(&self.writes));
+            let unlike = |number, holds| (holds != Ok(true)).then_some((number, holds));
+            let unlike = match &memory.memory {
+                // The engine has refused the transaction in a fork's child.
+                HeldMemory::Own(alias) => writes
+                    .find_map(|(number, write)| unlike(number, alias.holds_here(write.at, write.side(side)))),
+                HeldMemory::Other(memory) => writes
+                    .find_map(|(number, write)| unlike(number, memory.holds(write.at, write.side(side)))),
+            };
+            match unlike {
+                None => {}
+                Some((number, Ok(_))) => {
+                    let read = |at, into: &mut [u8]| memory.read(at, into);
+                    return Err(self.found.note_changed(&self.writes, number, side, read));
+                }
+                Some((_, Err(error))) => return self.found.check(Err(error)),
+            }
+        }
+        Ok(())
     }
 
     /// Writes the old bytes everywhere again and notes what came of it. A transaction is rolled
     /// back that has begun to write.
     #[cold]
-    fn roll_back(&mut self, open: Open) {
-        self.restore(open);
+    fn roll_back(&mut self, open: Open, stopped: &Stopped, publisher: &Publisher) {
+        self.restore(open, stopped);
         // protection: roll-back-publishes
-        let published = self.publisher.publish_again(self.ranges, self.level);
-        for memory in &*self.memories {
-            let changes = memory.of_all_mut(self.changes).iter_mut();
-            for (change, write) in changes.zip(memory.of_all(self.writes)) {
+        let published = publisher.publish_again(&self.ranges, self.level);
+        for memory in &self.memories {
+            let changes = memory.of_all_mut(&mut self.changes).iter_mut();
+            for (change, write) in changes.zip(memory.of_all(&self.writes)) {
                 change.fate = match &published {
                     Ok(()) => memory.fate(write),
                     // The old bytes are in place, but a core may go on executing the new ones.
@@ -145,13 +118,13 @@ impl Writing<'_> {
     /// Whether the old bytes are there is then a matter of looking.
     ///
     /// All memories are written before the first is closed: two of them may share a page.
-    fn restore(&mut self, open: Open) {
-        for memory in &mut *self.memories {
+    fn restore(&mut self, open: Open, stopped: &Stopped) {
+        for memory in &mut self.memories {
             // protection: roll-back-opens-again
-            memory.good = open == Open::Yes || memory.begin(self.stopped).is_ok();
+            memory.good = open == Open::Yes || memory.begin(stopped).is_ok();
         }
         for memory in self.memories.iter().filter(|memory| memory.good) {
-            for write in memory.of_all(self.writes) {
+            for write in memory.of_all(&self.writes) {
                 // A refused write leaves bytes that the comparison afterwards finds.
                 let _ = memory.write(write.at, write.side(Side::Old));
             }

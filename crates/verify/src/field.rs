@@ -45,16 +45,15 @@ impl OpenField {
         }
     }
 
-    /// Whether it can hold a value: what is read back is what was put.
-    #[inline]
-    pub fn can_hold(self, value: u64, signed: bool) -> bool {
-        self.extend(value, signed) == value
-    }
-
-    /// Puts the low bytes of a number; `None` if the field is not in the code.
+    /// Puts a value. `None` if it cannot hold that, so that another would be [read](Self::read), or
+    /// is not in the code.
     #[inline]
     #[must_use]
-    pub fn put(self, value: u64, code: &mut [u8]) -> Option<()> {
+    pub fn put(self, value: u64, signed: bool, code: &mut [u8]) -> Option<()> {
+        // protection: a-hole-holds-its-whole-value
+        if self.extend(value, signed) != value {
+            return None;
+        }
         let code = code.get_mut(self.at..)?;
         // As in `raw`.
         match self.len {
@@ -87,10 +86,41 @@ mod tests {
         };
         let mut code = [0; 6];
         for beside in [3, 6, 7] {
-            assert_eq!(field(beside).put(u64::MAX, &mut code), None);
+            assert_eq!(field(beside).put(u64::MAX, true, &mut code), None);
         }
         assert_eq!(code, [0; 6]);
-        assert_eq!(field(2).put(7, &mut code), Some(()));
+        assert_eq!(field(2).put(7, false, &mut code), Some(()));
         assert_eq!(code, [0, 0, 7, 0, 0, 0]);
+    }
+
+    /// What is put is what is read back, or nothing is put.
+    #[test]
+    fn a_value_is_put_whole_or_not_at_all() {
+        for (len, bits) in [(1, 8), (2, 16), (4, 32)] {
+            let field = OpenField {
+                at: 1,
+                len,
+                branch_end: None,
+            };
+            let edge = 1_u64 << (bits - 1);
+            let values = [0, 1, edge - 1, edge, 2 * edge - 1, 2 * edge];
+            for value in values.into_iter().flat_map(|value| [value, value.wrapping_neg()]) {
+                for signed in [false, true] {
+                    let mut code = [0x55; 10];
+                    match field.put(value, signed, &mut code) {
+                        Some(()) => assert_eq!(field.read(&code, signed), Some(value)),
+                        None => assert_eq!(code, [0x55; 10]),
+                    }
+                }
+                let fits = [false, true].map(|signed| field.put(value, signed, &mut [0; 10]).is_some());
+                let signed = value as i64;
+                let (least, limit) = (-(edge as i64), edge as i64);
+                assert_eq!(
+                    fits,
+                    [value < 2 * edge, (least..limit).contains(&signed)],
+                    "{value:#x}"
+                );
+            }
+        }
     }
 }

@@ -126,14 +126,9 @@ impl Template {
     }
 
     /// Whether code for a site at that address may be written: see the head of this file. There is
-    /// one content for each open field; what cannot be had is not there.
+    /// one content for each open field.
     #[inline]
-    pub fn admits(
-        &self,
-        site: CodeRange,
-        code: &[u8],
-        contents: impl ExactSizeIterator<Item = Option<Content>>,
-    ) -> bool {
+    pub fn admits(&self, site: CodeRange, code: &[u8], contents: &[Content]) -> bool {
         if code.len() != self.code.len() || contents.len() != self.fields.len() {
             return false;
         }
@@ -141,9 +136,9 @@ impl Template {
         let different = bytes.fold(0, |sum, ((code, checked), closed)| {
             sum | (code ^ checked) & closed
         });
-        let holds = |(field, content): (&OpenField, Option<Content>)| match (content, field.branch_end) {
-            (Some(Content::Value { value, signed }), None) => field.read(code, signed) == Some(value),
-            (Some(Content::Target(to)), Some(_)) => {
+        let holds = |(field, content): (&OpenField, &Content)| match (*content, field.branch_end) {
+            (Content::Value { value, signed }, None) => field.read(code, signed) == Some(value),
+            (Content::Target(to), Some(_)) => {
                 field.target(code, site.start()) == Some(to.get()) && !site.contains(to) && site.end() != to
             }
             _ => false,

@@ -72,11 +72,6 @@ fn traps(live: &[SiteChange]) -> impl Iterator<Item = (&SiteChange, CodeAddr, Co
         .filter_map(move |change| Some((change, change.range.start(), trap(change)?)))
 }
 
-/// Whether there are any.
-pub(in crate::engine) fn has_traps(live: &[SiteChange]) -> bool {
-    traps(live).next().is_some()
-}
-
 /// Notes the traps of a transaction, before anything is written and no thread is stopped. The
 /// transaction is known to be current: the note of another that was committed is not overwritten.
 pub(in crate::engine) fn note_traps(publisher: &Publisher, live: &[SiteChange]) -> Result<()> {

@@ -89,7 +89,7 @@ fn displacements_immediates_and_distances_are_open() {
 #[test]
 fn what_was_checked_is_admitted_with_the_values_that_were_asked_for() {
     let (code, template) = (hit(), template(&hit()).unwrap());
-    assert!(template.admits(range(code.len()), &code, CONTENTS.iter().copied().map(Some)));
+    assert!(template.admits(range(code.len()), &code, &CONTENTS));
     let mut other = code.clone();
     other[2] = 0x18;
     let mut contents = CONTENTS;
@@ -97,8 +97,8 @@ fn what_was_checked_is_admitted_with_the_values_that_were_asked_for() {
         value: 0x18,
         signed: true,
     };
-    assert!(template.admits(range(code.len()), &other, contents.iter().copied().map(Some)));
-    assert!(!template.admits(range(code.len()), &other, CONTENTS.iter().copied().map(Some)));
+    assert!(template.admits(range(code.len()), &other, &contents));
+    assert!(!template.admits(range(code.len()), &other, &CONTENTS));
 }
 
 #[test]
@@ -109,17 +109,13 @@ fn no_byte_may_differ_from_what_was_checked_and_asked_for() {
             let mut damaged = code.clone();
             damaged[at] ^= 1 << bit;
             assert!(
-                !template.admits(range(code.len()), &damaged, CONTENTS.iter().copied().map(Some)),
+                !template.admits(range(code.len()), &damaged, &CONTENTS),
                 "{at} {bit}"
             );
         }
     }
-    assert!(!template.admits(
-        range(code.len() - 1),
-        &code[1..],
-        CONTENTS.iter().copied().map(Some)
-    ));
-    assert!(!template.admits(range(code.len()), &code, CONTENTS[..3].iter().copied().map(Some)));
+    assert!(!template.admits(range(code.len() - 1), &code[1..], &CONTENTS));
+    assert!(!template.admits(range(code.len()), &code, &CONTENTS[..3]));
 }
 
 #[test]
@@ -132,7 +128,7 @@ fn a_target_is_outside_of_the_site() {
         let mut contents = CONTENTS;
         contents[2] = Content::Target(CodeAddr::new(to));
         assert_eq!(
-            template.admits(range(code.len()), &code, contents.iter().copied().map(Some)),
+            template.admits(range(code.len()), &code, &contents),
             to == end + 1,
             "{to:#x}"
         );
@@ -179,40 +175,8 @@ fn fields_that_are_not_kept_are_closed() {
     let (code, mut template) = (hit(), template(&hit()).unwrap());
     template.keep(&code, |field| field.at != 3);
     let kept = [CONTENTS[0], CONTENTS[2], CONTENTS[3]];
-    assert!(template.admits(range(code.len()), &code, kept.iter().copied().map(Some)));
+    assert!(template.admits(range(code.len()), &code, &kept));
     let mut other = code.clone();
     other[3] ^= 1;
-    assert!(!template.admits(range(code.len()), &other, kept.iter().copied().map(Some)));
-}
-
-#[test]
-fn a_field_can_hold_what_is_read_back() {
-    let values = [
-        0,
-        1,
-        0x7f,
-        0x80,
-        0xff,
-        0x100,
-        0xffff_ffff,
-        0x8000_0000,
-        u64::MAX,
-        1 << 63,
-    ];
-    let (mut held, mut refused) = (0, 0);
-    for len in [1, 2, 4, 8] {
-        let field = OpenField {
-            at: 1,
-            len,
-            branch_end: None,
-        };
-        for (value, signed) in values.iter().flat_map(|value| [(*value, true), (*value, false)]) {
-            let mut code = [0; 10];
-            field.put(value, &mut code).expect("the field is in the code");
-            let is_read_back = field.read(&code, signed) == Some(value);
-            assert_eq!(field.can_hold(value, signed), is_read_back, "{value:#x} in {len}");
-            *if is_read_back { &mut held } else { &mut refused } += 1;
-        }
-    }
-    assert!(held > 20 && refused > 20, "{held} {refused}");
+    assert!(!template.admits(range(code.len()), &other, &kept));
 }
