@@ -144,8 +144,8 @@ pub(super) fn change(preparation: &mut Preparation<'_>, request: Request<&Sequen
         return Err(no_patchable_jump(site));
     };
     let memory = match &branch {
-        Branch::Call => Arc::clone(site.memory()?),
-        Branch::Gate(gate) => Arc::clone(&gate.memory),
+        Branch::Call => site.memory()?,
+        Branch::Gate(gate) => &gate.memory,
     };
     preparation.exchange = Some(JumpExchange::new(
         memory,

@@ -150,9 +150,27 @@ pub(super) enum HeldMemory {
 
 impl HeldMemory {
     #[inline]
-    fn of(memory: &Arc<dyn CodeMemory>) -> Self {
+    pub(super) fn of(memory: &Arc<dyn CodeMemory>) -> Self {
         let own = memory.as_alias().cloned();
         own.map_or_else(|| Self::Other(Arc::clone(memory)), Self::Own)
+    }
+
+    /// Whether it holds these bytes, for a transaction that the engine has not refused in a fork's
+    /// child.
+    #[inline]
+    pub(super) fn holds(&self, at: CodeAddr, expected: &[u8]) -> memory::Result<bool> {
+        match self {
+            Self::Own(alias) => alias.holds_here(at, expected),
+            Self::Other(memory) => memory.holds(at, expected),
+        }
+    }
+
+    /// For what is not worth a call of its own.
+    pub(super) fn get(&self) -> &dyn CodeMemory {
+        match self {
+            Self::Own(alias) => alias,
+            Self::Other(memory) => &**memory,
+        }
     }
 }
 
@@ -179,23 +197,6 @@ impl SameMemory {
         }
     }
 
-    /// Writes bytes at an address of one of its sites.
-    pub(super) fn write(&self, at: CodeAddr, bytes: &[u8]) -> memory::Result<()> {
-        self.get().write(at, bytes)
-    }
-
-    /// Reads bytes at an address of one of its sites.
-    pub(super) fn read(&self, at: CodeAddr, into: &mut [u8]) -> memory::Result<()> {
-        self.get().read(at, into)
-    }
-
-    fn get(&self) -> &dyn CodeMemory {
-        match &self.memory {
-            HeldMemory::Own(alias) => alias,
-            HeldMemory::Other(memory) => &**memory,
-        }
-    }
-
     /// Makes its pages executable again.
     #[inline]
     pub(super) fn end(&self) -> memory::Result<()> {
@@ -207,7 +208,7 @@ impl SameMemory {
 
     /// What a site is after its roll-back, unless that is what it should be.
     pub(super) fn fate(&self, write: &SiteWrite) -> Option<Fate> {
-        let holds = |side| self.get().holds(write.at, write.side(side)) == Ok(true);
+        let holds = |side| self.memory.get().holds(write.at, write.side(side)) == Ok(true);
         match (holds(Side::Old), self.good) {
             (true, true) => None,
             (true, false) => Some(Fate::OldNotExecutable),

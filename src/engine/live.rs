@@ -29,7 +29,7 @@ pub(super) use arm::{Arming, arm};
 pub(super) use trap::{forget_trap, forget_traps, note_traps};
 
 use super::calls::Gate;
-use super::change::{ChangeSet, Side};
+use super::change::{ChangeSet, HeldMemory, Side};
 use super::fault::{Fault, Outcome};
 use super::prepare::Preparation;
 use super::retire::{RetiredCode, Until};
@@ -40,7 +40,7 @@ use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, exchange};
 use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::latency::{self, Stage};
-use crate::memory::{CodeMemory, StubSlot};
+use crate::memory::{CodeMemory, LiveMemory, StubSlot};
 use crate::publish::{Level, Moment, Publisher, QuiescentState};
 use crate::sequence::{self, Assembled, Sequence};
 use crate::site::Site;
@@ -64,7 +64,7 @@ pub(super) struct Armed {
 /// The exchange of the bytes of one instruction: a patchable jump, or the first bytes of a shadow
 /// for a trap. The bytes lie in one quadword.
 pub(super) struct JumpExchange {
-    memory: Arc<dyn CodeMemory>,
+    memory: HeldMemory,
     /// The quadword.
     word: CodeAddr,
     /// The bits that change; the other bits of `old` and `new` are zeros.
@@ -208,7 +208,7 @@ fn finish(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> R
             "its patchable jump is no nop or jump that may be exchanged",
         ));
     }
-    let memory = Arc::clone(site.memory()?);
+    let memory = site.memory()?;
     preparation.exchange = Some(JumpExchange::new(memory, patchable_jump.addr, (&old, &new), None));
     Ok(patchable_jump.end())
 }
@@ -254,11 +254,11 @@ fn compare(set: &mut ChangeSet, side: Side) -> Outcome {
     let (found, writes) = (&mut set.found, &set.writes);
     let both = set.changes.iter().zip(writes).enumerate();
     for (number, (change, write)) in both.skip(set.quiescent) {
-        let memory = &*change.exchange.as_ref().or_abort(HAS_EXCHANGE).memory;
+        let memory = &change.exchange.as_ref().or_abort(HAS_EXCHANGE).memory;
         match memory.holds(write.at, write.side(side)) {
             Ok(true) => {}
             Ok(false) => {
-                let read = |at, into: &mut [u8]| memory.read(at, into);
+                let read = |at, into: &mut [u8]| memory.get().read(at, into);
                 return Err(found.note_changed(writes, number, side, read));
             }
             Err(error) => return found.check(Err(error)),
@@ -289,7 +289,7 @@ fn undo_some(publisher: &Publisher, set: &mut ChangeSet, count: usize, level: Le
         let exchange = change.exchange.as_ref().or_abort(HAS_EXCHANGE);
         if exchange.undo().is_err() {
             let new = &change.installed.bytes;
-            change.fate = Some(match exchange.memory.holds(change.range.start(), new) {
+            change.fate = Some(match exchange.memory.get().holds(change.range.start(), new) {
                 Ok(true) => Fate::New,
                 _ => Fate::Unknown,
             });
@@ -327,7 +327,7 @@ pub(super) fn retire(set: &mut ChangeSet, states: &mut States, time: Option<Inst
 impl JumpExchange {
     /// An exchange of bytes at an address, which lie in one quadword.
     pub(super) fn new(
-        memory: Arc<dyn CodeMemory>,
+        memory: &Arc<dyn CodeMemory>,
         addr: CodeAddr,
         (old, new): (&[u8], &[u8]),
         trap: Option<CodeAddr>,
@@ -346,7 +346,7 @@ impl JumpExchange {
             u64::from_ne_bytes(word)
         };
         Box::new(Self {
-            memory,
+            memory: HeldMemory::of(memory),
             word,
             mask: in_word(&mut old.iter().map(|_| 0xff)),
             old: in_word(&mut old.iter().copied()),
@@ -368,10 +368,21 @@ impl JumpExchange {
         self.store(self.new, self.old)
     }
 
+    #[inline]
+    fn store(&self, old: u64, new: u64) -> Result<()> {
+        match &self.memory {
+            HeldMemory::Own(alias) => self.store_in(alias, old, new),
+            HeldMemory::Other(memory) => {
+                let memory = memory.live().ok_or_else(|| self.no_store())?;
+                self.store_in(memory, old, new)
+            }
+        }
+    }
+
     /// One aligned store. The rest of the quadword is what it holds: neighbours under the same
     /// lock.
-    fn store(&self, old: u64, new: u64) -> Result<()> {
-        let memory = self.memory.live().ok_or_else(|| self.no_store())?;
+    #[inline]
+    fn store_in(&self, memory: &(impl LiveMemory + ?Sized), old: u64, new: u64) -> Result<()> {
         let mut word = [0; 8];
         memory.read(self.word, &mut word)?;
         let others = u64::from_ne_bytes(word) & !self.mask;
@@ -385,7 +396,7 @@ impl JumpExchange {
     #[cold]
     fn no_store(&self) -> Error {
         Error::Memory(crate::memory::Error::NoAtomicStore {
-            strategy: self.memory.strategy().name(),
+            strategy: self.memory.get().strategy().name(),
             at: self.word,
             why: "it is no LiveMemory any more",
             mend: "answer the same in every call of `live`",

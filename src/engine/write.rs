@@ -86,7 +86,7 @@ impl ChangeSet {
             match unlike {
                 None => {}
                 Some((number, Ok(_))) => {
-                    let read = |at, into: &mut [u8]| memory.read(at, into);
+                    let read = |at, into: &mut [u8]| memory.memory.get().read(at, into);
                     return Err(self.found.note_changed(&self.writes, number, side, read));
                 }
                 Some((_, Err(error))) => return self.found.check(Err(error)),
@@ -126,7 +126,7 @@ impl ChangeSet {
         for memory in self.memories.iter().filter(|memory| memory.good) {
             for write in memory.of_all(&self.writes) {
                 // A refused write leaves bytes that the comparison afterwards finds.
-                let _ = memory.write(write.at, write.side(Side::Old));
+                let _ = memory.memory.get().write(write.at, write.side(Side::Old));
             }
         }
         for memory in self.memories.iter_mut().filter(|memory| memory.good) {

@@ -49,7 +49,7 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
     preparation.describe(Status::Invalidated, None);
     let memory = super::arm::exchangeable_memory(site)?;
     preparation.exchange = Some(JumpExchange::new(
-        memory,
+        &memory,
         site.addr(),
         (&old, trap),
         Some(exit_stub),

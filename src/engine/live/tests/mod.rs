@@ -287,7 +287,7 @@ fn what_lies_across_two_quadwords_is_not_exchanged_in_part() {
     let site = site(&engine, 100);
     let memory = Arc::clone(site.memory().unwrap());
     let across = CodeAddr::new((site.addr().get() & !7) + 6);
-    crate::engine::live::JumpExchange::new(memory, across, (&[0; 4], &[1; 4]), None);
+    crate::engine::live::JumpExchange::new(&memory, across, (&[0; 4], &[1; 4]), None);
 }
 
 /// Elsewhere no site is too short for a patchable jump: it is the length of an instruction.
