@@ -236,7 +236,7 @@ pub(super) struct ChangeSet {
     /// Whether some of them would have been prepared otherwise, had their code been run.
     pub(super) until_run: bool,
     /// Whether there are exit stubs or stubs to be kept, retired or freed when the changes are
-    /// made.
+    /// made, or gates that are closed by them.
     pub(super) has_code: bool,
     /// How many sites were left as they are, as they are as asked for.
     pub(super) unchanged: usize,
@@ -315,6 +315,7 @@ impl ChangeSet {
             self.until_run |= change.until_run;
             self.has_code |= !change.exit_stubs.is_empty() || change.old_stub != OldStub::None;
             if let Some(exchange) = &change.exchange {
+                self.has_code = true;
                 self.ranges.push(exchange.range());
                 continue;
             }

@@ -127,7 +127,7 @@ impl ChangeSet {
         let mut set = self;
         // protection: observers-are-told-of-what-is-final
         set.install(states);
-        let replaced = set.has_code.then(|| set.settle(shared, states));
+        let replaced = set.has_code.then(|| set.place_code(shared, states));
         states.leave(set);
         if let Some(replaced) = replaced {
             shared.free_code(replaced);
@@ -301,12 +301,15 @@ impl ChangeSet {
     /// Keeps new exit stubs with their sites, and finds a place for the stubs of what was replaced.
     /// Runs no code of others. Returns the stubs in which no thread is.
     #[inline(never)]
-    fn settle(&mut self, shared: &Shared, states: &mut States) -> FreedCode {
+    fn place_code(&mut self, shared: &Shared, states: &mut States) -> FreedCode {
         let since = (Moment::now(), shared.observers.now());
         let mut replaced = FreedCode::new();
         for change in &mut self.changes {
             states.keep_exit_stubs(change.index, &mut change.exit_stubs);
-            replaced.extend(change.settle(states, since));
+            if change.exchange.is_some() {
+                states.note_closed(change.index, change.site.key());
+            }
+            replaced.extend(change.place_stub(states, since));
         }
         replaced
     }
@@ -386,7 +389,7 @@ impl SiteChange {
     }
 
     /// Finds a place for the stub of what it has replaced, or returns it if it can be freed.
-    fn settle(
+    fn place_stub(
         &mut self,
         states: &mut States,
         since: (Moment, Option<Instant>),

@@ -5,7 +5,10 @@
 //! Afterwards a sequence is always in a stub; a patch fills a fresh stub, publishes it, and
 //! exchanges the patchable jump by one aligned store.
 //!
-//! Invariants: after arming, the bytes of a site change only in its patchable jump, and only
+//! The patchable jump is the site's gate: open while it is a nop, closed while it jumps. What is
+//! behind it is written only while nobody is there, see [`settle`].
+//!
+//! Invariants: a patch changes the bytes of an armed site only in its patchable jump, and only
 //! between instructions that the architecture lets be exchanged (checked by
 //! `verify::check_exchange`, which knows nothing of this module); a stub is complete before a
 //! patchable jump goes to it and is retired, not freed, when it does no more; no call is in a
@@ -18,6 +21,7 @@
 //! be invalidated, by a [`trap`].
 
 mod arm;
+mod settle;
 mod trap;
 
 use std::sync::Arc;
@@ -26,6 +30,8 @@ use std::time::Instant;
 use smallvec::SmallVec;
 
 pub(super) use arm::{Arming, arm};
+pub use settle::Settled;
+pub(super) use settle::Settling;
 pub(super) use trap::{forget_trap, forget_traps, note_traps};
 
 use super::calls::Gate;
@@ -158,10 +164,18 @@ fn invalidate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) 
     finish(preparation, patchable_jump)
 }
 
-/// The armed form comes back, whose bytes were checked when the site was armed.
+/// The patchable jump of the armed form comes back, whose bytes were checked when the site was
+/// armed. Where that goes on to nops, and there is code that was settled, it jumps over that.
 fn restore(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
-    let armed = &preparation.state.lasting.original;
-    preparation.put(armed, &[]);
+    let (site, armed) = (preparation.site, &preparation.state.lasting.original);
+    let gate = patchable_jump.of_site(armed);
+    let mut gate = gate.ok_or_else(|| refused(site, "it has no patchable jump"))?;
+    let behind = patchable_jump.end().as_usize()..;
+    let is_settled = preparation.state.installed.bytes.get(behind.clone()) != armed.get(behind);
+    if is_settled && gate == backend(site).nop(patchable_jump) {
+        gate = jump(site, patchable_jump, site.end())?;
+    }
+    put_gate(preparation, patchable_jump, gate);
     preparation.describe(Status::Original, None);
     finish(preparation, patchable_jump)
 }
@@ -178,7 +192,17 @@ pub(super) fn out_of_reach(site: &Site, stub: CodeAddr) -> Error {
     sequence::Error::StubOutOfReach { site, stub }.into()
 }
 
-/// Says which bytes the site gets, whose patchable jump goes to `to`.
+/// Says which bytes the site gets, of which a patch only changes the patchable jump.
+fn put_gate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, gate: JumpBytes) {
+    let mut bytes = preparation.state.installed.bytes.clone();
+    // protection: what-is-behind-a-gate-stays
+    patchable_jump.put(gate, &mut bytes);
+    preparation.put(&bytes, &[]);
+}
+
+/// Says which bytes the site gets, whose patchable jump goes to `to`. They are checked as they are
+/// for a thread that arrives: what was settled behind the jump, and was checked then, is executed
+/// only by threads that are there.
 fn put_jump(
     preparation: &mut Preparation<'_>,
     patchable_jump: PatchableJump,
@@ -187,9 +211,10 @@ fn put_jump(
 ) -> Result<()> {
     let site = preparation.site;
     let arch = site.module().arch();
-    assembled.code = patchable_jump.armed(arch, site.reserved(), jump(site, patchable_jump, to)?);
-    let assembled = preparation.check_and_fill(&site.context(&[]), assembled)?;
-    preparation.put(&assembled.code, &assembled.return_offsets);
+    let gate = jump(site, patchable_jump, to)?;
+    assembled.code = patchable_jump.armed(arch, site.reserved(), gate);
+    preparation.check_and_fill(&site.context(&[]), assembled)?;
+    put_gate(preparation, patchable_jump, gate);
     Ok(())
 }
 

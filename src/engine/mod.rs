@@ -72,6 +72,7 @@ pub use builder::EngineBuilder;
 pub use commit::Prepared;
 pub use exits::{ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, StackAt};
 pub use journal::JournalEntry;
+pub use live::Settled;
 pub use load::{LoadedCode, Registration};
 pub use mirroring::Mirroring;
 pub use observe::{Changed, CodeKind, Event, Observer, Placed, Reclaimed, Refused};
@@ -520,6 +521,8 @@ impl Shared {
     fn unregister(&self, states: &mut States, module: &Module, grace_period: &GracePeriod) -> Result<()> {
         // protection: room-holds-no-memory
         states.file();
+        // protection: settling-holds-no-memory
+        states.settling.retain(|settling| !settling.is_of(module.id()));
         let removed = self.change_table(|table| table.remove(module));
         removed.ok_or(Error::ModuleForeign)?;
         if let Some(exits) = &self.exits {

@@ -73,6 +73,12 @@ pub enum Event<'a> {
     Placed(Placed<'a>),
     /// A site was patched, restored, invalidated or redirected.
     Changed(Changed<'a>),
+    /// What is installed in a site was moved from its stub into it. The stub will be told as
+    /// reclaimed.
+    Settled {
+        /// The site.
+        site: &'a Site,
+    },
     /// A transaction was refused, or has failed.
     Refused(Refused<'a>),
     /// Out-of-line code is reclaimed: no thread is in it.

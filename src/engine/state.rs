@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::change::{ChangeSet, FEW};
 use super::exits::StackAt;
 use super::journal::{Journal, JournalEntry};
-use super::live::Armed;
+use super::live::{Armed, Settling};
 use super::observe::CodeOwner;
 use super::retire::{RetireList, RetiredCode};
 use super::templates::Templates;
@@ -112,6 +112,8 @@ pub(super) struct Lasting {
     pub(super) reclaimed: u64,
     /// What arming has made of it, if it is live.
     pub(super) live: Option<Armed>,
+    /// Whether it is one of [`States::closed`].
+    is_listed: bool,
     /// Whether it is a call site. It is asked for each change.
     pub(super) is_call: bool,
     /// The number of its kind, if it has one: see [`super::templates`].
@@ -236,6 +238,7 @@ impl SiteState {
                 exit_stubs: Vec::new(),
                 reclaimed: 0,
                 live,
+                is_listed: false,
                 is_call: site.shape().kind() == SiteKind::Call,
                 kind: None,
                 template: Cell::default(),
@@ -325,6 +328,10 @@ pub(super) struct States {
     versions: u64,
     /// Stubs that no site branches to any more, but into which a callee could still return.
     pub(super) retired: RetireList<RetiredCode>,
+    /// Live sites whose gate was closed since they were looked at for being settled.
+    closed: Vec<SiteKey>,
+    /// Sites that are settled when every thread has passed their epoch.
+    pub(super) settling: Vec<Settling>,
     pub(super) journal: Journal,
     /// What is known of sequences, for whoever prepares a change.
     pub(super) templates: RefCell<Templates>,
@@ -454,6 +461,40 @@ impl States {
         if let Some(state) = self.of_mut(site) {
             state.lasting.reclaimed += slot.range().len();
         }
+    }
+
+    /// Notes that the gate of a live site was closed.
+    pub(super) fn note_closed(&mut self, index: StateIndex, site: SiteKey) {
+        let state = self.written(index);
+        if !std::mem::replace(&mut state.lasting.is_listed, true) {
+            self.closed.push(site);
+        }
+    }
+
+    /// Takes out the sites whose gate was closed since this was asked last, each with its place.
+    pub(super) fn take_closed(&mut self) -> Vec<(StateIndex, Site)> {
+        let mut sites = Vec::with_capacity(self.closed.len());
+        for key in std::mem::take(&mut self.closed) {
+            // Its module may be unregistered, and the site with it.
+            if let Some(state) = self.of_mut(key) {
+                state.lasting.is_listed = false;
+                let site = state.lasting.module.handle(key.index);
+                let index = self.by_site.get(&key);
+                sites.push((*index.expect("a site with a state is listed"), site));
+            }
+        }
+        sites
+    }
+
+    /// Moves what is installed in a site into it: these are its bytes now. Returns the stub that it
+    /// was in.
+    pub(super) fn move_in_place(&mut self, index: StateIndex, bytes: Bytes) -> Option<Box<Stub>> {
+        let version = self.next_version();
+        let state = self.written(index);
+        // protection: prepared-before-a-site-settled
+        state.version = version;
+        state.installed.bytes = bytes;
+        state.installed.stub.take()
     }
 
     /// Lets a site keep the stub of what has just been replaced.

@@ -28,6 +28,7 @@ impl Observer for Tracing {
                 trace!(target: TARGET, name = names::placed(placed).name, at, len, "placed");
             }
             Event::Changed(changed) => told(changed),
+            Event::Settled { site } => debug!(target: TARGET, site = display(site.name()), "settled"),
             Event::Refused(refused) => {
                 let site = refused.site.map(|site| display(site.name()));
                 let (error, generation) = (refused.error, refused.generation);

@@ -329,7 +329,7 @@ impl Module {
     }
 
     /// The site with that number, of which there has been one.
-    pub(super) fn handle(&self, index: u32) -> Site {
+    pub(crate) fn handle(&self, index: u32) -> Site {
         Site {
             module: self.clone(),
             index,

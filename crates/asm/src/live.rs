@@ -106,6 +106,16 @@ impl PatchableJump {
         out
     }
 
+    /// Makes the patchable jump in the bytes of an armed site these.
+    ///
+    /// # Panics
+    /// The site is shorter than that.
+    pub fn put(self, bytes: JumpBytes, site: &mut [u8]) {
+        let room = site.get_mut(self.offset.as_usize()..self.end().as_usize());
+        room.expect("a site holds its patchable jump")
+            .copy_from_slice(&bytes);
+    }
+
     /// The patchable jump in the bytes of an armed site.
     #[must_use]
     #[inline]

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::{Arch, CallShape, RegSet};
-use llvm_stackmaps::addr::{CodeAddr, CodeRange, FnOffset, RecordId};
+use llvm_stackmaps::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use llvm_stackmaps::{Constants, Record};
 
 /// All that is known of a site when a sequence is assembled or checked for it.
@@ -31,6 +31,22 @@ pub struct SiteContext<'a> {
     /// The LLVM that compiled the code is vouched for to list all live-outs; otherwise every
     /// callee-saved register counts as live out.
     pub trust_live_outs: bool,
+}
+
+impl<'a> SiteContext<'a> {
+    /// The bytes of the site from that offset on, as a site: what a sequence may use that is to be
+    /// behind other code. None of them is returned to.
+    #[must_use]
+    pub fn behind(&self, offset: Len) -> Option<SiteContext<'a>> {
+        let (before, reserved) = (offset.get(), self.shape.reserved().get());
+        Some(SiteContext {
+            offset: FnOffset::new(self.offset.get().checked_add(before)?),
+            addr: self.addr.plus(offset)?,
+            shape: self.shape.reserving(Len::new(reserved.checked_sub(before)?)),
+            return_offsets: &[],
+            ..*self
+        })
+    }
 }
 
 /// Whether control comes back from a target, and what is lost until then.

@@ -159,6 +159,14 @@ impl CallShape {
         self.reserved
     }
 
+    /// The same of so many reserved bytes.
+    #[must_use]
+    #[inline]
+    pub const fn reserving(mut self, reserved: Len) -> Self {
+        self.reserved = reserved;
+        self
+    }
+
     /// Whether the patchpoint returns a value.
     #[must_use]
     #[inline]

@@ -35,6 +35,7 @@ impl Observer for Log {
                 let (id, generation) = (changed.site.id().get(), changed.generation);
                 format!("{id} {:?} {generation} of {}", changed.became, changed.sites)
             }
+            Event::Settled { site } => format!("{} settled", site.id().get()),
             Event::Refused(refused) => {
                 assert!(refused.after > Duration::ZERO);
                 let error = format!("{:?}", refused.error);

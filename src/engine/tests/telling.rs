@@ -34,6 +34,7 @@ fn name(event: &Event<'_>) -> &'static str {
         Event::Changed(_) => "changed",
         Event::Refused(_) => "refused",
         Event::Reclaimed(_) => "reclaimed",
+        Event::Settled { .. } => "settled",
     }
 }
 

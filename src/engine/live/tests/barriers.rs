@@ -60,6 +60,44 @@ fn a_transaction_that_also_invalidates_has_one_barrier() {
     }
 }
 
+/// One for however many sites, between their rewriting and the opening of the first; and one for
+/// the sites that are patched since, so that whoever reports from then on is not behind their gates.
+#[test]
+fn settling_has_one_barrier_however_many_sites() {
+    if !has_membarrier() {
+        return;
+    }
+    // The system calls of a call that begins the grace period of that many sites, or settles them.
+    let barriers = |sites: u64, begins: bool| {
+        let prepare = || {
+            let engine = engine();
+            let module = live_module(&engine);
+            (8 - sites..8).for_each(|site| _ = engine.patch(100 + site, &adding(1)).unwrap());
+            // SAFETY: the child has one thread, which executes none of the code.
+            let attached = unsafe { Attached::promise() };
+            if !begins {
+                engine.settle(&attached).unwrap();
+            }
+            (engine, module, attached)
+        };
+        let settle = |(engine, _module, attached): (Engine, Module, Attached)| {
+            let done = engine.settle(&attached).unwrap();
+            let expected = if begins { (0, sites) } else { (sites, 0) };
+            assert_eq!((done.settled as u64, done.waiting as u64), expected);
+        };
+        let calls = system_calls(prepare, settle);
+        calls.iter().filter(|call| **call == libc::SYS_membarrier).count()
+    };
+    for sites in [0, 1, 2, 4] {
+        let some = usize::from(sites > 0);
+        assert_eq!(
+            (barriers(sites, true), barriers(sites, false)),
+            (some, some),
+            "{sites}"
+        );
+    }
+}
+
 /// Before an epoch begins after which a stub is freed, every core serializes: one could go on with
 /// the old patchable jump.
 #[test]

@@ -8,6 +8,7 @@ mod exhausted;
 mod hooked;
 mod kept;
 mod redirect;
+mod settle;
 #[cfg(target_arch = "x86_64")]
 mod threads;
 
@@ -106,14 +107,21 @@ struct Entries {
     memory: Arc<FailingMemory<Alias>>,
     names: Vec<String>,
     start: CodeAddr,
+    /// How many bytes of nops each has.
+    nops: u32,
     _placed: PlacedSegments,
 }
 
-/// The distance between two of them.
-const STRIDE: u64 = if cfg!(target_arch = "x86_64") { 25 } else { 28 };
+/// From the end of the nops of one to the start of the next.
+const BEHIND: u64 = if cfg!(target_arch = "x86_64") { 9 } else { 12 };
 
 impl Entries {
     fn new(count: usize) -> Self {
+        Self::of(count, 16)
+    }
+
+    /// The same with so many bytes of nops.
+    fn of(count: usize, nops: u32) -> Self {
         let need = SegmentNeed {
             kind: SegmentKind::Code,
             len: 4096,
@@ -123,7 +131,7 @@ impl Entries {
         let start = placement.segments()[0].range.start();
         for number in 0..count as u64 {
             placement
-                .fill(CodeAddr::new(start.get() + number * STRIDE), &Self::code())
+                .fill(Self::addr(start, nops, number), &Self::code(nops))
                 .unwrap();
         }
         let placed = placement.finalize().unwrap();
@@ -131,12 +139,17 @@ impl Entries {
             memory: Arc::new(FailingMemory::new(placed.memory())),
             names: (0..count).map(|number| format!("f{number}")).collect(),
             start,
+            nops,
             _placed: placed,
         }
     }
 
-    fn code() -> Vec<u8> {
-        [&HOST.nop.repeat(16 / HOST.nop.len()), HOST.seven].concat()
+    fn code(nops: u32) -> Vec<u8> {
+        [&HOST.nop.repeat(nops as usize / HOST.nop.len()), HOST.seven].concat()
+    }
+
+    fn addr(start: CodeAddr, nops: u32, number: u64) -> CodeAddr {
+        CodeAddr::new(start.get() + number * (u64::from(nops) + BEHIND))
     }
 
     fn adopted(&self, not_yet_run: bool) -> AdoptedCode {
@@ -144,9 +157,9 @@ impl Entries {
         let arch = Arch::host().unwrap();
         let mut adoption = Adoption::new(arch, arch.endian(), no_records);
         for (number, name) in (0..).zip(&self.names) {
-            let addr = CodeAddr::new(self.start.get() + number * STRIDE);
+            let addr = Self::addr(self.start, self.nops, number);
             adoption = adoption
-                .function(name.as_str(), addr, Len::of(&Self::code()).unwrap())
+                .function(name.as_str(), addr, Len::of(&Self::code(self.nops)).unwrap())
                 .called_at(CodeAddr::new(pointer(addr) as u64));
         }
         if not_yet_run {
@@ -171,7 +184,7 @@ impl Entries {
     }
 
     fn live(&self, engine: &Engine) -> Module {
-        let registration = self.registration(engine, true, 16).live();
+        let registration = self.registration(engine, true, self.nops).live();
         // SAFETY: what is told is true of the object's code, or refused.
         unsafe { registration.register(|_| None::<CallShape>) }.unwrap()
     }

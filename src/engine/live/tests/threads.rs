@@ -263,6 +263,17 @@ extern "C" fn stepped(_signal: libc::c_int, _: *mut libc::siginfo_t, context: *m
     }
 }
 
+/// Makes this process [wait](stepped) where it is to, when it executes step by step.
+fn catch_steps() {
+    // SAFETY: all zeros is an action; the handler has the signature that is asked for, and uses atomics only.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = stepped as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut());
+    }
+}
+
 /// Calls a function step by step: with the trap flag set.
 fn step(function: extern "C" fn(u64) -> u64) -> u64 {
     // SAFETY: sets and clears a flag of this thread, whose signal has a handler; no red zone is in use at a call of asm
@@ -286,13 +297,7 @@ fn a_tail_that_changes_kills_the_process() {
         let sixth = race.site.addr().get() + tail as u64 + 5;
         WAITS_IN[0].store(sixth, Ordering::Relaxed);
         WAITS_IN[1].store(sixth + 1, Ordering::Relaxed);
-        // SAFETY: all zeros is an action; the handler has the signature that is asked for, and uses atomics only.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = stepped as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO;
-            libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut());
-        }
+        catch_steps();
         let function = entry(&race.module, "f0");
         let mut results = Vec::new();
         race.write(tail, &ones);
@@ -404,4 +409,126 @@ fn changes_of_one_site_by_several_threads_are_all_made() {
         }
     });
     assert!([101, 102].contains(&call(&module, "call_0", 100)));
+}
+
+/// Two threads execute a site while it is patched and settled. How many times it was settled, if
+/// every result was right.
+fn settled_while_executed(limit: Duration, settle: impl Fn(&Engine, &Attached) -> usize) -> Option<usize> {
+    let engine = engine();
+    let module = live_module(&engine);
+    // SAFETY: the readers are attached, and report what is true.
+    let attached = unsafe { Attached::promise() };
+    engine.patch(107, &adding(1)).unwrap();
+    let (stop, wrong, calls) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let settled = thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let (handle, function) = (engine.attach_thread(), entry(&module, "any_7"));
+                while !stop.load(Ordering::Acquire) {
+                    for x in 0..64 {
+                        let right = [x, x + 1, x + 2, x + 3].contains(&function(x));
+                        wrong.fetch_add(u64::from(!right), Ordering::Relaxed);
+                    }
+                    calls.fetch_add(64, Ordering::Relaxed);
+                    handle.checkpoint();
+                }
+            });
+        }
+        let (end, mut settled, mut round) = (Instant::now() + limit, 0, 0);
+        while (Instant::now() < end || calls.load(Ordering::Relaxed) == 0)
+            && wrong.load(Ordering::Relaxed) == 0
+        {
+            // Of different lengths: what is behind the gate begins and ends elsewhere each time.
+            let sequence = match round % 3 {
+                0 => adding(1),
+                1 => adding(1).add(result(), 1_u64),
+                _ => adding(1).add(result(), 1_u64).add(result(), 1_u64),
+            };
+            engine.patch(107, &sequence).unwrap();
+            let until = Instant::now() + Duration::from_millis(2);
+            while Instant::now() < until {
+                settled += settle(&engine, &attached);
+            }
+            engine.reclaim_passed(&attached).unwrap();
+            round += 1;
+        }
+        stop.store(true, Ordering::Release);
+        settled
+    });
+    let calls = calls.load(Ordering::Relaxed);
+    println!("{settled} times settled beside {calls} executions by two threads");
+    (wrong.load(Ordering::Relaxed) == 0).then_some(settled)
+}
+
+#[test]
+fn a_site_is_settled_while_threads_execute_it() {
+    let settle = |engine: &Engine, attached: &Attached| engine.settle(attached).unwrap().settled;
+    let settled = settled_while_executed(Duration::from_secs(3), settle);
+    assert!(settled.is_some_and(|settled| settled > 10), "{settled:?}");
+}
+
+/// Settles a site while a thread waits behind its gate: when it has reported, or at once.
+fn settled_behind_a_thread(at_once: bool) -> bool {
+    let engine = engine();
+    let module = live_module(&engine);
+    let own = engine.attach_thread();
+    // SAFETY: both threads are attached, and report what is true.
+    let attached = unsafe { Attached::promise() };
+    let settle = || engine.settle(&attached).unwrap();
+    // mov rax, rbx; add rax, 2; add rax, 2.
+    engine.patch(107, &adding(2).add(result(), 2_u64)).unwrap();
+    settle();
+    own.checkpoint();
+    assert_eq!(settle().settled, 1);
+    drop(own);
+    let site = site(&engine, 107);
+    let behind = site.plan_patchable_jump().unwrap().end().as_usize();
+    let second_add = site.addr().get() + behind as u64 + 7;
+    WAITS_IN[0].store(second_add, Ordering::Relaxed);
+    WAITS_IN[1].store(second_add + 1, Ordering::Relaxed);
+    catch_steps();
+    let function = entry(&module, "any_7");
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let handle = engine.attach_thread();
+            let result = step(function);
+            handle.checkpoint();
+            // It is stopped no more, and stays attached until what it says has been of use.
+            while !STOP.load(Ordering::Acquire) {
+                handle.checkpoint();
+                thread::yield_now();
+            }
+            result
+        });
+        while !WAITS.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        // mov rax, rbx; add rax, 0x0b0f0b0f: where the other thread is, ud2.
+        engine.patch(107, &adding(0x0b0f_0b0f)).unwrap();
+        assert_eq!(settle().waiting, 1);
+        if at_once {
+            let mut states = engine.shared.states.lock();
+            states.settling.iter_mut().for_each(|settling| settling.pass());
+        }
+        let early = settle().settled;
+        assert_eq!((early, at_once), (usize::from(at_once), early == 1));
+        if at_once {
+            assert_eq!(site.read().unwrap()[behind + 7..behind + 9], [0x0f, 0x0b]);
+        }
+        WAITS.store(false, Ordering::Release);
+        let mut settled = early;
+        while settled == 0 {
+            settled += settle().settled;
+        }
+        STOP.store(true, Ordering::Release);
+        reader.join().unwrap() == 4 && function(0) == 0x0b0f_0b0f
+    })
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn settling_what_a_thread_is_in_kills_the_process() {
+    assert!(in_child(|| settled_behind_a_thread(false)));
+    assert!(dies(|| settled_behind_a_thread(true)));
 }

@@ -1,0 +1,376 @@
+//! Settling: moving installed code from its stub into the site, while threads run.
+//!
+//! Problem: a live patch exchanges one instruction, so its sequence is in a stub, and whoever
+//! executes the site pays for the way there and back. Code that is executed often should stand where
+//! the compiler left room for it. Approach: a live patch has closed the site's *gate*, its patchable
+//! jump: threads that arrive go to the stub. Once every thread has reported a checkpoint since then,
+//! none is behind the gate, and the bytes there can be rewritten. Then all cores serialize, once for
+//! however many sites, and the gate is opened: it becomes a nop, behind which the same sequence is.
+//! The stub is retired. The next patch closes the gate again, by one store.
+//!
+//! | step | in a patch | in [`settle`] |
+//! |---|---|---|
+//! | close | one exchange; the patch is in effect | |
+//! | wait | | for a grace period, by epochs: sites that still wait stay as they are |
+//! | rewrite | | what is behind the gates, then one barrier |
+//! | open | | one exchange for each site |
+//!
+//! A thread between any two steps is correct: before the gate opens it goes to the stub, afterwards
+//! it executes the same sequence in place; one that still fetches the old gate goes to the stub,
+//! which is only retired.
+//!
+//! Invariants: bytes behind a gate are written only while the gate is closed, and has been for a
+//! grace period. Between the writing and the opening every core serializes, so that none has fetched
+//! what was there before. Code that is moved in place calls nothing to which a return address inside
+//! the site would belong: threads that report a checkpoint may have frames of compiled code. A
+//! thread that does not report keeps sites from being settled, and nothing else.
+
+use super::{JumpExchange, backend, refused};
+use crate::addr::CodeRange;
+use crate::arch::exchange;
+use crate::engine::journal::Record;
+use crate::engine::observe::Event;
+use crate::engine::retire::{RetiredCode, Until};
+use crate::engine::state::{ExitStubKind, SiteState, StateIndex, States, Status};
+use crate::engine::{Engine, Shared};
+use crate::error::Fate;
+use crate::memory::fork::gate::Writing;
+use crate::memory::short::{self, Bytes};
+use crate::memory::{CodeMemory, LiveMemory};
+use crate::publish::{Attached, CoarseTime, Level, Moment, QuiescentState};
+use crate::sequence::{self, Environment, Fit, Sequence};
+use crate::site::{ModuleId, Site};
+use crate::verify;
+use crate::{Error, Result};
+use patchpoint_asm::live::PatchableJump;
+
+/// What [`Engine::settle`] has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settled {
+    /// How many sites execute their code in place from now on.
+    pub settled: usize,
+    /// How many wait until every attached thread has reported: they execute their stubs.
+    pub waiting: usize,
+    /// How many of those that have been patched since the last call stay in their stubs: their code
+    /// is longer than the room behind the patchable jump, makes calls, or leaves for good.
+    pub staying: usize,
+}
+
+/// A site that is about to be settled.
+pub(in crate::engine) struct Settling {
+    site: Site,
+    index: StateIndex,
+    /// The version of the state for which this was prepared.
+    version: u64,
+    patchable_jump: PatchableJump,
+    /// The bytes of the settled site.
+    bytes: Bytes,
+    /// Opens the gate.
+    opening: Box<JumpExchange>,
+    /// Whoever has reported in this epoch or later is not behind the gate.
+    epoch: u64,
+}
+
+impl Engine {
+    /// Moves the code of live sites from their stubs into the sites, where it has not been changed
+    /// for a grace period and fits: it then runs without the jumps there and back. Whoever calls
+    /// this often enough, as a runtime does [`reclaim_passed`](Self::reclaim_passed), has hot code
+    /// run in place; a patch of a settled site is one store, as of others.
+    ///
+    /// Nothing waits: what was patched since the last call is looked at in this one, and settled by
+    /// the next one after the reports of all attached [threads](crate::publish::ThreadHandle). A call
+    /// that finds such sites makes every core serialize, once. No thread is stopped.
+    ///
+    /// What was [prepared](super::super::Prepared) before for a site that is settled meanwhile is refused
+    /// as changed when it is committed.
+    ///
+    /// # Errors
+    /// [`publish::Error::NoBarrier`](crate::publish::Error::NoBarrier) where other threads cannot be made to serialize;
+    /// [`Error::BytesChanged`] where something else wrote to a site; what the memory refuses. Each site is
+    /// settled then, or goes to its stub as before, unless the error is [`Error::RollBackFailed`].
+    pub fn settle(&self, _attached: &Attached) -> Result<Settled> {
+        let shared = &self.shared;
+        shared.with_states(|states| Ok(settle(shared, states)?))
+    }
+}
+
+fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
+    // What was committed before comes first in the journal.
+    states.file();
+    let passed = shared.epochs.passed();
+    let is_current = |one: &Settling, states: &States| {
+        states
+            .at(one.index)
+            .is_some_and(|state| state.is_still(one.version))
+    };
+    let (mut ready, mut waiting) = (Vec::new(), Vec::new());
+    for one in std::mem::take(&mut states.settling) {
+        // protection: gates-open-after-a-grace-period
+        match passed.has(one.epoch, QuiescentState::Checkpoint) {
+            // protection: a-site-that-was-patched-again-is-not-settled
+            _ if !is_current(&one, states) => {}
+            true => ready.push(one),
+            false => waiting.push(one),
+        }
+    }
+    let mut done = Settled::default();
+    let mut fresh = Vec::new();
+    for (index, site) in states.take_closed() {
+        match plan(states, index, site)? {
+            Some(one) => fresh.push(one),
+            None => done.staying += 1,
+        }
+    }
+    done.waiting = waiting.len() + fresh.len();
+    states.settling = waiting;
+    states.retired.make_room(ready.len());
+    // Until all gates are open: a fork's child has the bytes as they are between two steps.
+    let _writing = Writing::enter();
+    let mut first_error = None;
+    let mut keep_first = |error: Error| _ = first_error.get_or_insert(error);
+    ready.retain(|one| match one.rewrite(states) {
+        Ok(()) => true,
+        Err(error) => {
+            keep_first(error);
+            false
+        }
+    });
+    if !(ready.is_empty() && fresh.is_empty()) || states.retired.has_fresh() {
+        let ranges: Vec<CodeRange> = ready.iter().map(|one| one.site.range()).collect();
+        // protection: settling-serializes-before-gates-open
+        let published = shared.publisher.publish(&ranges, Level::Immediate);
+        if let Err(error) = published {
+            ready.iter().for_each(|one| {
+                if let Err(error) = one.rewrite_again(states) {
+                    keep_first(error);
+                }
+            });
+            states.settling.extend(ready);
+            return Err(first_error.unwrap_or(error.into()));
+        }
+        let epoch = shared.epochs.advance();
+        states.retired.stamp(epoch);
+        states
+            .settling
+            .extend(fresh.into_iter().map(|one| Settling { epoch, ..one }));
+    }
+    let since = (Moment::now(), shared.observers.now());
+    let mut time = CoarseTime::default();
+    time.take();
+    let mut gates = Vec::with_capacity(ready.len());
+    for one in ready {
+        match one.open(states) {
+            Ok(()) => gates.push(one.opening.range()),
+            Err(error) => {
+                keep_first(error);
+                continue;
+            }
+        }
+        done.settled += 1;
+        let before = states.at(one.index).map(|state| state.installed.bytes.clone());
+        let before = before.expect("a site that was just settled has a state");
+        let after = one.bytes.clone();
+        let stub = states.move_in_place(one.index, one.bytes);
+        let state = states.at(one.index).expect("as above");
+        let record = Record {
+            generation: state.installed.generation,
+            site: one.site.key(),
+            addr: one.site.addr(),
+            became: state.installed.status,
+            before: &before,
+            after: &after,
+        };
+        states.journal.add(time, std::iter::once(record));
+        if let Some(stub) = stub {
+            let until = match stub.calls {
+                true => Until::Reported(QuiescentState::Quiescent),
+                false => Until::Reported(QuiescentState::Checkpoint),
+            };
+            // protection: the-stub-of-a-settled-site-is-retired
+            states.retired.retire(until, RetiredCode::stub(stub, since));
+        }
+        if shared.observers.any() {
+            shared.observers.tell(&Event::Settled { site: &one.site });
+        }
+    }
+    let published = shared.publisher.publish(&gates, Level::Eventual);
+    match first_error {
+        Some(error) => Err(error),
+        None => published.map(|()| done).map_err(Error::from),
+    }
+}
+
+/// What a site will hold when it is settled; `None` for one that stays as it is.
+fn plan(states: &States, index: StateIndex, site: Site) -> Result<Option<Settling>> {
+    let state = states.at(index).expect("the site was found with its state");
+    let (installed, lasting) = (&state.installed, &state.lasting);
+    let Some(armed) = lasting.live.as_ref().filter(|_| !lasting.is_call) else {
+        return Ok(None);
+    };
+    let patchable_jump = armed.patchable_jump;
+    let nop = backend(&site).nop(patchable_jump);
+    let bytes = match (installed.status, &installed.sequence) {
+        (Status::Patched | Status::Redirected, Some(sequence)) if installed.stub.is_some() => {
+            in_place(state, &site, patchable_jump, sequence)?
+        }
+        // It jumps over what was settled there before.
+        (Status::Original, _) if patchable_jump.of_site(&lasting.original) == Some(nop) => {
+            let is_armed = *installed.bytes == *lasting.original;
+            (!is_armed).then(|| short::of(&lasting.original))
+        }
+        _ => None,
+    };
+    let Some(bytes) = bytes else {
+        return Ok(None);
+    };
+    let gate = patchable_jump.of_site(&installed.bytes);
+    let gate = gate.expect("a site holds its patchable jump");
+    // What the gate is opened in: the new code is behind it already.
+    let mut closed = bytes.clone();
+    patchable_jump.put(gate, &mut closed);
+    let context = site.context(&[]);
+    verify::check_exchange(&context, &closed, &bytes)?;
+    if !exchange::allowed(site.module().arch(), &gate, &nop) {
+        return Err(refused(&site, "its patchable jump cannot be exchanged for a nop"));
+    }
+    let opening = JumpExchange::new(site.memory()?, patchable_jump.addr, (&gate, &nop), None);
+    Ok(Some(Settling {
+        index,
+        version: state.version(),
+        patchable_jump,
+        bytes,
+        opening,
+        epoch: u64::MAX,
+        site,
+    }))
+}
+
+/// The site with the sequence behind its gate, which is a nop; `None` if that does not fit.
+fn in_place(
+    state: &SiteState,
+    site: &Site,
+    patchable_jump: PatchableJump,
+    sequence: &Sequence,
+) -> Result<Option<Bytes>> {
+    let environment = Environment {
+        miss: state.exit_stub(ExitStubKind::Miss),
+        deopt: state.exit_stub(ExitStubKind::Deopt),
+    };
+    let context = site.context(&[]);
+    let Some(behind) = context.behind(patchable_jump.end()) else {
+        return Ok(None);
+    };
+    let Ok(Fit::InPlace(assembled)) = sequence::assemble(sequence, &behind, &environment) else {
+        return Ok(None);
+    };
+    let mut bytes = short::of(&state.installed.bytes);
+    bytes.truncate(patchable_jump.end().as_usize());
+    patchable_jump.put(backend(site).nop(patchable_jump), &mut bytes);
+    bytes.extend_from_slice(&assembled.code);
+    let checked = verify::check(&context, &bytes, &[], &assembled.declared)?;
+    // protection: nothing-returns-into-a-settled-site
+    Ok(checked.return_offsets.is_empty().then_some(bytes))
+}
+
+impl Settling {
+    /// Whether its site is one of that module.
+    pub(in crate::engine) fn is_of(&self, module: ModuleId) -> bool {
+        self.site.module().id() == module
+    }
+
+    /// Says that its grace period has passed: what nobody may say.
+    #[cfg(test)]
+    pub(in crate::engine) fn pass(&mut self) {
+        self.epoch = 0;
+    }
+
+    /// The bytes behind the gate, of the settled site or of another state of it.
+    fn behind<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        let behind = bytes.get(self.patchable_jump.end().as_usize()..);
+        behind.expect("a site holds its patchable jump")
+    }
+
+    /// Writes what will be behind the gate, which is closed. What the site should hold is compared
+    /// first.
+    fn rewrite(&self, states: &mut States) -> Result<()> {
+        let state = states.at(self.index).expect("the site is current");
+        let expected = &state.installed.bytes;
+        // protection: settling-compares-the-old-bytes
+        if !self.site.memory()?.holds(self.site.addr(), expected)? {
+            return Err(Error::BytesChanged {
+                site: self.site.name(),
+                expected: expected.to_vec(),
+                found: self.site.read()?,
+            });
+        }
+        match self.write_behind(&self.bytes) {
+            Ok(()) => Ok(()),
+            Err(cause) => Err(self.undo(states, cause)),
+        }
+    }
+
+    /// Writes the old bytes behind the gate again.
+    #[cold]
+    fn rewrite_again(&self, states: &mut States) -> Result<()> {
+        let state = states.at(self.index).expect("the site is current");
+        let old = state.installed.bytes.clone();
+        self.write_behind(&old).map_err(|cause| self.lose(states, cause))
+    }
+
+    /// Undoes what was written behind the gate, and returns why, with what became of it.
+    #[cold]
+    fn undo(&self, states: &mut States, cause: Error) -> Error {
+        match self.rewrite_again(states) {
+            Ok(()) => cause,
+            Err(_) => self.lose(states, cause),
+        }
+    }
+
+    /// Nobody knows what is behind the gate.
+    #[cold]
+    fn lose(&self, states: &mut States, cause: Error) -> Error {
+        states.lose(self.index, &mut Vec::new(), None);
+        Error::RollBackFailed {
+            cause: Box::new(cause),
+            sites: vec![(*self.site.name(), Fate::Unknown)],
+        }
+    }
+
+    fn write_behind(&self, bytes: &[u8]) -> Result<()> {
+        let range = self.site.range();
+        let at = range.start().plus(self.patchable_jump.end());
+        let at = at.expect("a site's bytes have addresses");
+        let memory = live(&self.site)?;
+        Ok(memory.write_unexecuted(at, self.behind(bytes))?)
+    }
+
+    /// Opens the gate, and reads back.
+    fn open(&self, states: &mut States) -> Result<()> {
+        if let Err(cause) = self.opening.make() {
+            return Err(self.undo(states, cause));
+        }
+        // protection: a-settled-site-is-read-back
+        match self.site.memory()?.holds(self.site.addr(), &self.bytes) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let cause = Error::BytesChanged {
+                    site: self.site.name(),
+                    expected: self.bytes.to_vec(),
+                    found: self.site.read()?,
+                };
+                Err(self.lose(states, cause))
+            }
+            Err(error) => Err(self.lose(states, error.into())),
+        }
+    }
+}
+
+fn live(site: &Site) -> Result<&dyn LiveMemory> {
+    let memory: &dyn CodeMemory = &**site.memory()?;
+    memory.live().ok_or_else(|| Error::ArmedMemory {
+        site: site.name(),
+        strategy: memory.strategy().name(),
+        why: "it is no LiveMemory any more".into(),
+    })
+}
