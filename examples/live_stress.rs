@@ -9,6 +9,8 @@
 //!
 //!     cargo run --release --example live_stress -- --disturbed --readers 2 --executions 1000000000
 //!
+//! With `--sites settled` the code of sites is moved from their stubs in place all the time.
+//!
 //! With `-p patchpoint-remote --example remote_live_stress` another process executes the sites,
 //! which cannot write them, and is looked at all the time for a writable view of its code.
 //!
@@ -40,7 +42,7 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(problem) => {
             eprintln!(
-                "{problem}\nusage: live_stress [--disturbed] [--seconds S] [--readers N] [--seed X] [--executions N]"
+                "{problem}\nusage: live_stress [--disturbed] [--seconds S] [--readers N] [--seed X] [--executions N] [--sites loaded,settled]"
             );
             ExitCode::from(2)
         }

@@ -24,6 +24,7 @@ fn readers_get_the_old_answer_or_the_new_one() {
         seed: 1,
         executions: 0,
         disturbed: false,
+        settles: false,
     };
     let totals = stress::run(config, &host::Host::Here).unwrap();
     println!("{config:?}\n{totals:#?}");
@@ -49,6 +50,7 @@ fn beside_profilers_forks_threads_that_come_and_go_and_handlers_that_patch() {
         seed: 2,
         executions: 100_000,
         disturbed: true,
+        settles: true,
     };
     let totals = stress::run(config, &host::Host::Here).unwrap();
     println!("{config:?}\n{totals:#?}");
@@ -61,6 +63,7 @@ fn beside_profilers_forks_threads_that_come_and_go_and_handlers_that_patch() {
         totals.children,
         totals.threads,
         totals.patches_by_handlers,
+        totals.opens,
     ] {
         assert!(exercised > 0, "{totals:?}");
     }

@@ -41,6 +41,8 @@ pub(crate) struct Config {
     /// Whether profilers' signals come all the time, children are forked, threads come and go, and
     /// handlers patch. Not with code of another process.
     pub(crate) disturbed: bool,
+    /// Whether sites are settled all the time.
+    pub(crate) settles: bool,
 }
 
 /// What was done.
@@ -52,6 +54,9 @@ pub(crate) struct Totals {
     pub(crate) invalidations: u64,
     pub(crate) modules: u64,
     pub(crate) reclaimed: u64,
+    /// Gates that were opened, and sites that waited for a grace period.
+    pub(crate) opens: u64,
+    pub(crate) waits: u64,
     pub(crate) deoptimized: u64,
     /// Profilers' signals, children, threads that came and went, patches by handlers.
     pub(crate) signals: u64,
@@ -63,10 +68,9 @@ pub(crate) struct Totals {
 
 impl Totals {
     /// Whether the writer has done everything at least once.
-    fn has_all(&self) -> bool {
-        [self.patches, self.restores, self.invalidations, self.reclaimed]
-            .iter()
-            .all(|count| *count > 0)
+    fn has_all(&self, settles: bool) -> bool {
+        let counts = [self.patches, self.restores, self.invalidations, self.reclaimed];
+        counts.iter().all(|count| *count > 0) && (self.opens > 0 || !settles)
     }
 }
 
@@ -76,6 +80,10 @@ const MODULES_AFTER: u64 = 100;
 const LEAST_COMMITS: u64 = 512;
 /// How many commits a module lives at most.
 const COMMITS_PER_MODULE: u64 = 4000;
+/// How many commits there are before sites are settled, and how many times that is tried: readers
+/// have to report meanwhile.
+const SETTLED_AFTER: u64 = 8;
+const ATTEMPTS: usize = 32;
 /// How many executions a reader makes between two reports that it is outside of all code. A call
 /// into another process takes as long as a thousand of them.
 const BATCH: u32 = 64;
@@ -138,6 +146,7 @@ pub(crate) fn run(config: Config, host: &Host) -> Result<Totals> {
     let mut writer = Writer {
         random: Random::new(config.seed),
         totals: Totals::default(),
+        settles: config.settles,
         engine: engine.clone(),
         host: host.clone(),
         callee: host.symbol(callee)?,
@@ -180,8 +189,9 @@ pub(crate) fn run(config: Config, host: &Host) -> Result<Totals> {
         let readers: Vec<_> = (0..places).map(start).collect();
         let written = (|| {
             let mut after = 0;
-            let is_done =
-                |writer: &Writer| writer.totals.has_all() && deoptimized.load(Ordering::Relaxed) > 0;
+            let is_done = |writer: &Writer| {
+                writer.totals.has_all(config.settles) && deoptimized.load(Ordering::Relaxed) > 0
+            };
             while !shared.stop.load(Ordering::Acquire) {
                 if Instant::now() >= end && shared.executed() >= config.executions {
                     after += 1;
@@ -280,6 +290,7 @@ fn read(shared: &Shared, reader: usize, seed: u64, batches: Option<u32>) -> Resu
 struct Writer {
     random: Random,
     totals: Totals,
+    settles: bool,
     engine: Engine,
     host: Host,
     /// The target of LLVM's calls, where it has left some, and of those of sequences.
@@ -342,6 +353,9 @@ impl Writer {
         let sites = sites(&module);
         for commit in 1..=COMMITS_PER_MODULE {
             self.change(&running, &sites)?;
+            if self.settles && commit % SETTLED_AFTER == 0 {
+                self.settle()?;
+            }
             if commit % 128 == 0 {
                 self.reclaim()?;
                 if commit >= LEAST_COMMITS && Instant::now() >= end {
@@ -401,6 +415,20 @@ impl Writer {
                 VersionKind::Restored => self.totals.restores += 1,
                 _ => self.totals.patches += 1,
             }
+        }
+        Ok(())
+    }
+
+    /// Settles what was patched, or some of it: readers may take their time.
+    fn settle(&mut self) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let done = self.engine.settle(&self.attached)?;
+            self.totals.opens += done.settled as u64;
+            self.totals.waits += done.waiting as u64;
+            if done.waiting == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_micros(50));
         }
         Ok(())
     }

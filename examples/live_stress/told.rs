@@ -10,6 +10,7 @@ pub(crate) fn options(cores: usize) -> Result<Config, String> {
         seed: 1,
         executions: 0,
         disturbed: false,
+        settles: false,
     };
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
@@ -18,6 +19,16 @@ pub(crate) fn options(cores: usize) -> Result<Config, String> {
             continue;
         }
         let value = args.next().ok_or(format!("{option} needs a value"))?;
+        if option == "--sites" {
+            for kind in value.split(',') {
+                match kind {
+                    "loaded" => {}
+                    "settled" => config.settles = true,
+                    _ => return Err(format!("--sites: there are no {kind} sites")),
+                }
+            }
+            continue;
+        }
         let parsed = match option.as_str() {
             "--seconds" => value.parse().map(|seconds| config.seconds = seconds).is_ok(),
             "--readers" => value.parse().map(|readers| config.readers = readers).is_ok(),
@@ -41,6 +52,8 @@ pub(crate) fn print(totals: &Totals) {
         ("executions through exit stubs", totals.deoptimized),
         ("modules", totals.modules),
         ("stubs reclaimed", totals.reclaimed),
+        ("gates opened: sites settled", totals.opens),
+        ("waits of a site for a grace period", totals.waits),
         ("profilers' signals", totals.signals),
         ("children, each with all sites", totals.children),
         ("threads that came and went", totals.threads),

@@ -20,6 +20,7 @@ fn readers_there_get_the_old_answer_or_the_new_one() {
         seed: 1,
         executions: 0,
         disturbed: false,
+        settles: true,
     };
     let executor = common::executor();
     let watched = Watched::start(&executor);
