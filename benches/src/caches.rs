@@ -10,7 +10,7 @@ use patchpoint::arch::OnReturn;
 use patchpoint::deopt::{Assumptions, ExitStubs};
 use patchpoint::engine::{Engine, Exits, LoadedCode};
 use patchpoint::ic::{Action, Cache, Caches, CachesBuilder, Chain, Entry, Guard, Learn, Miss, Pointer};
-use patchpoint::publish::SingleThreaded;
+use patchpoint::publish::{Attached, SingleThreaded};
 use patchpoint::sequence::{Field, Sequence, Target, arg};
 use patchpoint::site::{Module, Site};
 use patchpoint::{CallShape, verify};
@@ -103,6 +103,27 @@ fn load_at(engine: &Engine, object: &[u8], want: u64) -> LoadedCode {
     }
 }
 
+/// Where the code of caches is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Installed {
+    /// In sites that are changed while nobody executes them.
+    InPlace,
+    /// In stubs of live sites.
+    InStubs,
+    /// In live sites that have been settled.
+    Settled,
+}
+
+/// Settles what was patched.
+fn settle(engine: &Engine, sites: usize) {
+    let thread = engine.attach_thread();
+    // SAFETY: this thread alone executes, and is outside of all code.
+    let attached = unsafe { Attached::promise() };
+    engine.settle(&attached).unwrap();
+    thread.checkpoint();
+    assert_eq!(engine.settle(&attached).unwrap().settled, sites);
+}
+
 /// A compiled loop whose read has a cache that knows the shape.
 struct Cached {
     // The code and the exit stubs stay as long as these.
@@ -114,11 +135,14 @@ struct Cached {
 
 impl Cached {
     /// The entry for the shape is the last of `depth`.
-    fn new(object: &[u8], want: u64, live: bool, depth: u64) -> Self {
+    fn new(object: &[u8], want: u64, installed: Installed, depth: u64) -> Self {
         let caches = patient().lookup(learn);
         let engine = engine(caches.exit_stubs());
         let registration = engine.registration(load_at(&engine, object, want));
-        let registration = if live { registration.live() } else { registration };
+        let registration = match installed {
+            Installed::InPlace => registration,
+            Installed::InStubs | Installed::Settled => registration.live(),
+        };
         // SAFETY: what is told is true of the object's code, or refused.
         let module = unsafe { registration.register(subject::shape) }.unwrap();
         let cache = caches.attach(&engine, &site_of(&module, "sum_fields")).unwrap();
@@ -137,6 +161,9 @@ impl Cached {
             this.function()(&(&raw const object), 1);
         }
         assert_eq!(this._cache.entries().len() as u64, depth);
+        if installed == Installed::Settled {
+            settle(&this.engine, 1);
+        }
         this
     }
 
@@ -202,6 +229,7 @@ fn batch(
 pub struct Hits {
     in_place: Cached,
     through_stub: Cached,
+    settled: Cached,
     /// The last entry of chains of 2, 3 and 4.
     chains: [Cached; 3],
     handwritten: LoadedCode,
@@ -220,11 +248,12 @@ impl Hits {
                 .get()
                 % 64
         };
-        let in_place = Cached::new(INLINE_CACHE, want, false, 1);
+        let in_place = Cached::new(INLINE_CACHE, want, Installed::InPlace, 1);
         let load = |object| load_at(&in_place.engine, object, want);
         Self {
-            through_stub: Cached::new(INLINE_CACHE, want, true, 1),
-            chains: [2, 3, 4].map(|depth| Cached::new(INLINE_CACHE, want, false, depth)),
+            through_stub: Cached::new(INLINE_CACHE, want, Installed::InStubs, 1),
+            settled: Cached::new(INLINE_CACHE, want, Installed::Settled, 1),
+            chains: [2, 3, 4].map(|depth| Cached::new(INLINE_CACHE, want, Installed::InPlace, depth)),
             handwritten: load(HANDWRITTEN),
             data_call: load(DATA_CALL),
             data_offset: load(DATA_OFFSET),
@@ -240,6 +269,7 @@ impl Hits {
         [
             self.in_place.show("hit in place"),
             self.through_stub.show("hit through a stub"),
+            self.settled.show("hit of a settled site"),
             self.chains[2].show("chain of 4"),
             code("check written by hand", &self.handwritten),
             code("cache in data, call", &self.data_call),
@@ -257,6 +287,7 @@ impl Hits {
         let functions = [
             self.in_place.function(),
             self.through_stub.function(),
+            self.settled.function(),
             self.chains[0].function(),
             self.chains[1].function(),
             self.chains[2].function(),
@@ -265,9 +296,9 @@ impl Hits {
             of(&self.data_offset),
         ];
         let mut ways = functions.map(|function| batch(function, &pointers, sum, HITS.operations / OBJECTS));
-        let [a, b, c, d, e, f, g, h] = &mut ways;
-        let [in_place, stub, two, three, four, by_hand, call, offset] =
-            interleave(HITS, [a, b, c, d, e, f, g, h]);
+        let [a, b, c, d, e, f, g, h, i] = &mut ways;
+        let [in_place, stub, settled, two, three, four, by_hand, call, offset] =
+            interleave(HITS, [a, b, c, d, e, f, g, h, i]);
         let row = |what, ours: &Figure, bare: &Figure, than, goal| {
             Row::against(what, [ours.clone(), bare.clone()], than, goal)
         };
@@ -276,6 +307,7 @@ impl Hits {
         const OFFSET: &str = "cache in data: load, compare, load by offset";
         const IN_PLACE: &str = "monomorphic hit in place, per object";
         const STUB: &str = "monomorphic hit through a stub (live site)";
+        const SETTLED: &str = "monomorphic hit of a settled live site";
         vec![
             row(IN_PLACE, &in_place, &by_hand, BY_HAND, Some(1.05)),
             row(IN_PLACE, &in_place, &call, CALL, Some(1.0)),
@@ -283,6 +315,9 @@ impl Hits {
             row(STUB, &stub, &by_hand, BY_HAND, Some(1.5)),
             row(STUB, &stub, &call, CALL, Some(1.0)),
             row(STUB, &stub, &offset, OFFSET, None),
+            row(SETTLED, &settled, &by_hand, BY_HAND, Some(1.05)),
+            row(SETTLED, &settled, &call, CALL, Some(1.0)),
+            row(SETTLED, &settled, &offset, OFFSET, Some(1.0)),
             row("polymorphic hit, 2nd of 2 entries", &two, &by_hand, BY_HAND, None),
             row(
                 "polymorphic hit, 3rd of 3 entries",
@@ -311,17 +346,23 @@ impl Default for Hits {
 // ---- hits where every instruction takes time ----
 
 /// A function of 100 reads, each with a cache that knows the shape.
-fn hundred(live: bool, object: &Object) -> (Engine, Caches, Module) {
+fn hundred(installed: Installed, object: &Object) -> (Engine, Caches, Module) {
     let caches = patient().lookup(learn);
     let engine = engine(caches.exit_stubs());
     let registration = engine.registration(subject::load(&engine, subject::HUNDRED));
-    let registration = if live { registration.live() } else { registration };
+    let registration = match installed {
+        Installed::InPlace => registration,
+        Installed::InStubs | Installed::Settled => registration.live(),
+    };
     // SAFETY: what is told is true of the object's code, or refused.
     let module = unsafe { registration.register(subject::shape) }.unwrap();
     caches.attach_all(&engine, READ).unwrap();
     module.release();
     get(module.function("hundred").unwrap().entry().unwrap())(object);
     assert_eq!(caches.totals().installed, 100);
+    if installed == Installed::Settled {
+        settle(&engine, 100);
+    }
     (engine, caches, module)
 }
 
@@ -337,7 +378,8 @@ fn in_a_row() -> Vec<Row> {
         shape: u64::from(SHAPE),
         property: 3,
     };
-    let (in_place, stubs) = (hundred(false, &object), hundred(true, &object));
+    let [in_place, stubs, settled] = [Installed::InPlace, Installed::InStubs, Installed::Settled]
+        .map(|installed| hundred(installed, &object));
     let (by_hand, data) = (
         subject::load(&in_place.0, subject::CHECKS),
         subject::load(&in_place.0, DATA_HUNDRED),
@@ -347,6 +389,7 @@ fn in_a_row() -> Vec<Row> {
     let addrs = [
         entry(&in_place),
         entry(&stubs),
+        entry(&settled),
         by_hand.symbol("hundred").unwrap(),
         data.symbol("hundred_call").unwrap(),
         data.symbol("hundred_offset").unwrap(),
@@ -359,8 +402,8 @@ fn in_a_row() -> Vec<Row> {
         batches: 1001,
         operations: 100 * CALLS,
     };
-    let [a, b, c, d, e] = &mut ways;
-    let [in_place, stubs, by_hand, call, offset] = interleave(effort, [a, b, c, d, e]);
+    let [a, b, c, d, e, f] = &mut ways;
+    let [in_place, stubs, settled, by_hand, call, offset] = interleave(effort, [a, b, c, d, e, f]);
     let row = |what, ours: &Figure, bare: &Figure, than| {
         Row::against(what, [ours.clone(), bare.clone()], than, None)
     };
@@ -369,6 +412,7 @@ fn in_a_row() -> Vec<Row> {
     const OFFSET: &str = "caches in data: load, compare, load by offset";
     const IN_PLACE: &str = "100 hits in a row, in place, per hit";
     const STUBS: &str = "100 hits in a row, each through its stub";
+    const SETTLED: &str = "100 hits in a row, of settled live sites";
     vec![
         row(IN_PLACE, &in_place, &by_hand, BY_HAND),
         row(IN_PLACE, &in_place, &call, CALL),
@@ -376,6 +420,10 @@ fn in_a_row() -> Vec<Row> {
         row(STUBS, &stubs, &by_hand, BY_HAND),
         row(STUBS, &stubs, &call, CALL),
         row(STUBS, &stubs, &offset, OFFSET),
+        row(SETTLED, &settled, &in_place, "the same in place"),
+        row(SETTLED, &settled, &by_hand, BY_HAND),
+        row(SETTLED, &settled, &call, CALL),
+        row(SETTLED, &settled, &offset, OFFSET),
     ]
 }
 
