@@ -292,7 +292,7 @@ impl Machine {
     // ---- seeing ----
 
     /// What a core may see of a location, each with its place in the order.
-    fn visible(seen: &Seen, cached: &Seen, now: u8) -> impl Iterator<Item = (usize, u8)> + use<> {
+    fn visible(seen: &Seen, cached: &Seen, now: u8) -> impl Iterator<Item = (usize, u8)> + Clone + use<> {
         let (seen, cached) = (*seen, *cached);
         let fetched = (0..usize::from(seen.len)).map(move |index| (index, seen.values[index]));
         let newest = std::iter::once((seen.len.into(), now));
@@ -306,7 +306,7 @@ impl Machine {
         core: usize,
         site: usize,
         unit: usize,
-    ) -> impl Iterator<Item = (usize, u8)> + use<> {
+    ) -> impl Iterator<Item = (usize, u8)> + Clone + use<> {
         let now = self.unit(config, site, unit);
         Self::visible(
             &self.cores[core].sites[site][unit],
@@ -358,25 +358,21 @@ impl Machine {
                 found.push((Fetched::Fails(Failure::Mixture), next));
                 continue;
             };
-            let pieces = first..=last;
-            let (here, there): (Vec<usize>, Vec<usize>) =
-                pieces.partition(|piece| config.unit(*piece) == unit);
-            let is_whole = start == offset
-                && here
-                    .iter()
-                    .all(|piece| Self::piece_of(config, value, *piece) == held);
+            let other = (first..=last).find(|piece| config.unit(*piece) != unit);
+            let mut here = (first..=last).filter(|piece| config.unit(*piece) == unit);
+            let is_whole = start == offset && here.all(|piece| Self::piece_of(config, value, piece) == held);
             let whole = |is_whole: bool| match is_whole {
                 true => Fetched::Whole(held.is(), len),
                 false => Fetched::Fails(Failure::Mixture),
             };
             // No instruction has more than two parts.
-            let Some(other) = there.first() else {
+            let Some(other) = other else {
                 found.push((whole(is_whole), next));
                 continue;
             };
-            let other_unit = config.unit(*other);
+            let other_unit = config.unit(other);
             for (index, value) in next.visible_unit(config, core, site, other_unit) {
-                let is_whole = is_whole && Self::piece_of(config, value, *other) == held;
+                let is_whole = is_whole && Self::piece_of(config, value, other) == held;
                 let next = next.having_seen(config, core, (site, other_unit), index);
                 found.push((whole(is_whole), next));
             }
@@ -387,12 +383,12 @@ impl Machine {
     /// The AArch64 rule: a word of which a core may see two things is one of the instructions that
     /// may be exchanged, before and after.
     fn may_be_seen(&self, config: &Config, core: usize, site: usize, unit: usize) -> bool {
-        let values: Vec<u8> = self
+        let now = self.unit(config, site, unit);
+        let mut values = self
             .visible_unit(config, core, site, unit)
-            .map(|(_, value)| value)
-            .collect();
-        let is_one = values.iter().all(|value| Some(value) == values.first());
-        is_one || unit == 0 && values.iter().all(|value| exchangeable(config, Piece(*value)))
+            .map(|(_, value)| value);
+        let may_be_exchanged = |value| unit == 0 && exchangeable(config, Piece(value));
+        values.clone().all(|value| value == now) || values.all(may_be_exchanged)
     }
 
     fn having_seen(&self, config: &Config, core: usize, (site, unit): (usize, usize), index: usize) -> Self {

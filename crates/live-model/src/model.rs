@@ -3,7 +3,7 @@
 use crate::explore::{EndState, Explorable, Successor};
 use crate::machine::Content;
 use crate::rules::{CORES, Config, Failure};
-use crate::state::{Event, Phase, SlotState, State, WRITERS, Writer};
+use crate::state::{ModelEvent, Phase, SlotState, State, WRITERS, Writer};
 use crate::{readers, writers};
 
 /// A configuration of the protocol, to be explored.
@@ -27,7 +27,7 @@ impl LiveModel {
 
 impl Explorable for LiveModel {
     type State = State;
-    type Event = Event;
+    type Event = ModelEvent;
     type Failure = Failure;
 
     fn initial(&self) -> State {
@@ -44,7 +44,7 @@ impl Explorable for LiveModel {
             if writer.has_lock && !writer.is_in_barrier() && into.len() == before {
                 let what = "has the lock, and waits";
                 let (kind, site) = (Some(writer.kind), crate::state::NO_SITE);
-                let event = Event::Writer {
+                let event = ModelEvent::Writer {
                     writer: number,
                     what,
                     kind,
@@ -92,16 +92,16 @@ impl Explorable for LiveModel {
         Some(if waits { EndState::Waits } else { EndState::Done })
     }
 
-    fn kind_of(&self, event: &Event) -> &'static str {
+    fn kind_of(&self, event: &ModelEvent) -> &'static str {
         match event {
-            Event::Reports(_) => "a core reports",
-            Event::ReportsCheckpoint(_) => "a core reports a checkpoint",
-            Event::Executes { .. } => "a core executes at a site",
-            Event::InStub { .. } => "a core executes in a stub",
-            Event::Returns { .. } => "a core returns into a stub",
-            Event::Handler { .. } => "a handler looks up a trap",
-            Event::Serializes(_) => "a core serializes",
-            Event::Writer { what, .. } => what,
+            ModelEvent::Reports(_) => "a core reports",
+            ModelEvent::ReportsCheckpoint(_) => "a core reports a checkpoint",
+            ModelEvent::Executes { .. } => "a core executes at a site",
+            ModelEvent::InStub { .. } => "a core executes in a stub",
+            ModelEvent::Returns { .. } => "a core returns into a stub",
+            ModelEvent::Handler { .. } => "a handler looks up a trap",
+            ModelEvent::Serializes(_) => "a core serializes",
+            ModelEvent::Writer { what, .. } => what,
         }
     }
 

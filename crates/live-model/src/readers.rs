@@ -2,7 +2,7 @@
 
 use crate::machine::{At, Content, Fetched, Held};
 use crate::rules::{Config, Failure, LeftOut, SITES};
-use crate::state::{Entry, Event, Form, INVALID, SlotState, State, Step};
+use crate::state::{Entry, Form, INVALID, ModelEvent, SlotState, State, Step};
 
 /// Everything that a core can do next.
 pub(crate) fn successors(config: &Config, state: &State, core: usize, into: &mut Vec<Step>) {
@@ -22,7 +22,7 @@ pub(crate) fn successors(config: &Config, state: &State, core: usize, into: &mut
             code,
             second,
         } => {
-            let event = Event::InStub { core, slot };
+            let event = ModelEvent::InStub { core, slot };
             for (content, machine) in state.machine.look_into(config, core, slot.into()) {
                 let mut next = State { machine, ..*state };
                 next.machine.cores[core].at = match second {
@@ -55,10 +55,10 @@ pub(crate) fn successors(config: &Config, state: &State, core: usize, into: &mut
                 code,
                 second: true,
             };
-            into.push((Event::Returns { core, slot }, Ok(next)));
+            into.push((ModelEvent::Returns { core, slot }, Ok(next)));
         }
         At::Handler { site } => {
-            let event = Event::Handler { core, site };
+            let event = ModelEvent::Handler { core, site };
             let site = usize::from(site);
             match state.sites[site].entry {
                 Entry::None => into.push((event, Err(Failure::UnknownTrap))),
@@ -93,8 +93,8 @@ fn reports(config: &Config, state: &State, core: usize, is_quiescent: bool, into
     }
     if next.machine.cores[core] != state.machine.cores[core] {
         let event = match is_quiescent {
-            true => Event::Reports(core),
-            false => Event::ReportsCheckpoint(core),
+            true => ModelEvent::Reports(core),
+            false => ModelEvent::ReportsCheckpoint(core),
         };
         into.push((event, Ok(next)));
     }
@@ -109,7 +109,7 @@ fn executes(
     begun: Option<u8>,
     into: &mut Vec<Step>,
 ) {
-    let event = Event::Executes { core, site, offset };
+    let event = ModelEvent::Executes { core, site, offset };
     for (fetched, machine) in state.machine.fetch(config, core, site, offset) {
         let mut next = State { machine, ..*state };
         let (held, len) = match fetched {
@@ -158,7 +158,7 @@ fn continues(
     state: &State,
     core: usize,
     (site, form): (usize, Form),
-    event: Event,
+    event: ModelEvent,
     into: &mut Vec<Step>,
 ) {
     let leaves = |code| {

@@ -354,7 +354,7 @@ impl State {
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum ModelEvent {
     /// A core reports that it is in no site and no stub.
     Reports(usize),
     /// A core in a callee reports a checkpoint.
@@ -374,12 +374,12 @@ pub enum Event {
 }
 
 /// An event, and what it leads to.
-pub(crate) type Step = (Event, Result<State, Failure>);
+pub(crate) type Step = (ModelEvent, Result<State, Failure>);
 
 /// The site of an event that has none, or several.
 pub(crate) const NO_SITE: u8 = u8::MAX;
 
-impl fmt::Display for Event {
+impl fmt::Display for ModelEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reports(core) => write!(f, "core {core}: reports"),

@@ -8,7 +8,7 @@ mod reclaim;
 mod settle;
 
 use crate::rules::{Config, Failure, LeftOut, Prefetch};
-use crate::state::{Event, NO_SITE, Phase, RECLAIMER, State, Step, WRITERS, Writer, each};
+use crate::state::{ModelEvent, NO_SITE, Phase, RECLAIMER, State, Step, WRITERS, Writer, each};
 use commit::{begin, exchange, exchange_rest, fail, first_of_exchange, lock, note, record, refuse, undo};
 use reclaim::reclaim;
 use settle::{begin_opening, begin_wait, open, rewrite, settled, stay_closed, wait};
@@ -21,7 +21,7 @@ pub(crate) fn successors(config: &Config, state: &State, number: usize, into: &m
     let mut step = |what: &'static str, site: u8, next: Next| {
         let kind = (number != RECLAIMER).then_some(writer.kind);
         into.push((
-            Event::Writer {
+            ModelEvent::Writer {
                 writer: number,
                 what,
                 kind,
@@ -102,7 +102,7 @@ pub(crate) fn serialize(config: &Config, state: &State, core: usize, into: &mut 
     let mut next = *state;
     next.machine.serialize(core);
     next.machine.cores[core].has_serialized = true;
-    into.push((Event::Serializes(core), end_barrier(config, next, number)));
+    into.push((ModelEvent::Serializes(core), end_barrier(config, next, number)));
 }
 
 /// `membarrier`, in `Publisher::serialize`: it returns when every core has serialized once. A core

@@ -5,8 +5,8 @@ use super::{Next, barrier, go_on};
 use crate::machine::{Content, Piece};
 use crate::rules::{ChangeKind, Config, Failure, Gate, LeftOut, SITES};
 use crate::state::{
-    Entry, Event, Form, INVALID, NO_SITE, Phase, RECLAIMER, SiteState, SlotState, State, Step, Tail, Writer,
-    each,
+    Entry, Form, INVALID, ModelEvent, NO_SITE, Phase, RECLAIMER, SiteState, SlotState, State, Step, Tail,
+    Writer, each,
 };
 
 // ---- preparing ----
@@ -37,7 +37,7 @@ pub(super) fn begin(config: &Config, state: &State, number: usize, into: &mut Ve
             };
             let (writer, what, kind) = (number, "prepares the change", Some(*kind));
             into.push((
-                Event::Writer {
+                ModelEvent::Writer {
                     writer,
                     what,
                     kind,

@@ -2,7 +2,7 @@
 
 use super::{barrier, end_barrier};
 use crate::rules::{Config, LeftOut};
-use crate::state::{Event, NO_SITE, Phase, RECLAIMER, SlotState, State, Step};
+use crate::state::{ModelEvent, NO_SITE, Phase, RECLAIMER, SlotState, State, Step};
 
 /// `Engine::reclaim_passed`: every core serializes, then the epoch begins; what every thread has
 /// reported since then is freed.
@@ -13,7 +13,7 @@ pub(super) fn reclaim(config: &Config, state: &State, into: &mut Vec<Step>) {
     let mut step = |what, next| {
         let (writer, kind, site) = (RECLAIMER, None, NO_SITE);
         into.push((
-            Event::Writer {
+            ModelEvent::Writer {
                 writer,
                 what,
                 kind,

@@ -40,6 +40,7 @@ fn refused_exchanges_and_stubs_that_call() {
 left_out! {
     without_the_wait: Wait, small(&[Patch, Settle], 2), Unpredictable;
     without_isb_before_opening: SerializationBeforeOpening, small(&[Patch, Settle], 2), Unpredictable;
+    without_isb_after_closing: SerializationAfterClosing, small(&[Patch, Settle], 2), Unpredictable;
     with_settled_code_that_begins_with_any_instruction: ExchangeableFirst, small(&[Patch, Settle], 2), Unpredictable;
     without_maintenance_of_a_stub: MaintainedStub, small(&[Patch], 1), StubMemory;
     without_maintenance_of_the_gate: MaintainedGate, small(&[Invalidate], 1), NotPermitted;
