@@ -197,8 +197,11 @@ fn hash<T: Hash>(state: &T) -> u128 {
     let mut hasher = Hasher128 {
         low: 0x9e37_79b9_7f4a_7c15,
         high: 0xc2b2_ae3d_27d4_eb4f,
+        word: 0,
+        bits: 0,
     };
     state.hash(&mut hasher);
+    hasher.write_u64(u64::MAX);
     let (low, high) = (mix(hasher.low), mix(hasher.high ^ hasher.low));
     u128::from(high) << 64 | u128::from(low)
 }
@@ -209,43 +212,65 @@ fn mix(value: u64) -> u64 {
     value ^ (value >> 32)
 }
 
+/// Takes eight bytes at a time: a state has hundreds, most of them written one by one.
 struct Hasher128 {
     low: u64,
     high: u64,
+    /// Bytes that are not hashed yet.
+    word: u64,
+    bits: u32,
 }
 
 impl Hasher128 {
     #[inline]
-    fn word(&mut self, word: u64) {
-        let wide = u128::from(self.low ^ word) * 0xe703_7ed1_a0b4_28db_u128;
+    fn byte(&mut self, byte: u8) {
+        self.word |= u64::from(byte) << self.bits;
+        self.bits += 8;
+        if self.bits == u64::BITS {
+            self.take();
+        }
+    }
+
+    #[inline]
+    fn take(&mut self) {
+        let wide = u128::from(self.low ^ self.word) * 0xe703_7ed1_a0b4_28db_u128;
         self.low = (wide as u64) ^ ((wide >> 64) as u64) ^ 0x8ebc_6af0_9c88_c6e3;
-        self.high = (self.high.rotate_left(23) ^ word).wrapping_mul(0x589b_3ef5_2a09_2f6d);
+        self.high = (self.high.rotate_left(23) ^ self.word).wrapping_mul(0x589b_3ef5_2a09_2f6d);
+        (self.word, self.bits) = (0, 0);
     }
 }
 
 impl Hasher for Hasher128 {
+    #[inline]
     fn write(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            self.word(u64::from_le_bytes(word));
-        }
+        bytes.iter().for_each(|byte| self.byte(*byte));
     }
 
+    #[inline]
     fn write_u8(&mut self, value: u8) {
-        self.word(value.into());
+        self.byte(value);
     }
 
+    #[inline]
     fn write_u64(&mut self, value: u64) {
-        self.word(value);
+        // What was begun is another word: values of a type always come in the same order.
+        if self.bits != 0 {
+            self.take();
+        }
+        self.word = value;
+        self.take();
     }
 
+    /// Which variant it is.
+    #[inline]
     fn write_isize(&mut self, value: isize) {
-        self.word(value as u64);
+        self.byte(u8::try_from(value).expect("no type has so many variants"));
     }
 
+    /// How long an array is.
+    #[inline]
     fn write_usize(&mut self, value: usize) {
-        self.word(value as u64);
+        self.byte(u8::try_from(value).expect("arrays are short"));
     }
 
     fn finish(&self) -> u64 {
