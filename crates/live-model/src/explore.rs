@@ -1,8 +1,8 @@
 //! Exploring every state of a model, breadth first.
 //!
-//! A state is known by a hash of 128 bits of its canonical form; the states themselves are kept only
-//! until their successors have been made. The way to a violation is found again by following the
-//! hashes from the initial state, and is a shortest one.
+//! A state is known by a hash of 128 bits of its canonical form; the states themselves are kept
+//! only until their successors have been made. The way to a violation is found again by following
+//! the hashes from the initial state, and is a shortest one.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::{self, Write};
@@ -150,8 +150,8 @@ pub fn explore<M: Explorable>(model: &M) -> Exploration<M::Failure> {
     found
 }
 
-/// Finds the way to a state again. It is walked without bringing states into canonical form, so that
-/// a core keeps its number.
+/// Finds the way to a state again. It is walked without bringing states into canonical form, so
+/// that a core keeps its number.
 fn trace<M: Explorable>(
     model: &M,
     nodes: &[(u128, u32, u32)],
@@ -179,7 +179,8 @@ fn trace<M: Explorable>(
         let event = event.to_string();
         writeln!(text, "  {event:<66} {}", model.describe(&state)).expect("a string can be written");
     }
-    // The last event is named by the cores of the canonical state; found again, by those of this one.
+    // The last event is named by the cores of the canonical state; found again, by those of this
+    // one.
     successors.clear();
     model.successors(&state, &mut successors);
     let again = successors.iter().find(|(_, next)| next.err() == Some(failure));

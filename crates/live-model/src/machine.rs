@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 
 use crate::rules::{CORES, Config, Failure, FetchOrder, LeftOut, PIECES, Prefetch, Rules, SITES, SLOTS};
 
-/// What a piece of a site holds: bytes of some code in place, or of a jump, at the offsets where the
-/// piece lies.
+/// What a piece of a site holds: bytes of some code in place, or of a jump, at the offsets where
+/// the piece lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Piece(u8);
 

@@ -170,8 +170,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Two cores, two sites of patchable jumps, two writers that make three changes of all kinds, on
-    /// the weakest machine.
+    /// Two cores, two sites of patchable jumps, two writers that make three changes of all kinds,
+    /// on the weakest machine.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self {
@@ -243,7 +243,7 @@ impl Config {
     }
 
     /// The lengths of the instructions of some code in place. Boundaries differ from one to the
-    /// next, and come again.
+    /// next, and come again; instructions reach from one quadword into the next.
     pub(crate) fn layout(&self, site: usize, code: u8) -> &'static [u8] {
         let is_odd = code % 2 == 1;
         match (self.rules, self.sites[site]) {
@@ -253,7 +253,7 @@ impl Config {
             (_, Gate::PatchableJump) if code == 0 => &[5, 3, 8],
             (_, Gate::PatchableJump) if is_odd && self.without(LeftOut::LongFirstInstruction) => &[3, 7, 6],
             (_, Gate::PatchableJump) if is_odd => &[5, 5, 6],
-            (_, Gate::PatchableJump) => &[7, 9],
+            (_, Gate::PatchableJump) => &[9, 7],
             (_, Gate::TrapBeforeTwo) if code == 0 => &[2, 3],
             (_, Gate::Trap) if code == 0 => &[5],
             _ if is_odd => &[2, 3],
@@ -261,8 +261,8 @@ impl Config {
         }
     }
 
-    /// Whether the first instruction of some code is one that AArch64 lets be exchanged: that of the
-    /// original code is a nop, and others are made to begin with one.
+    /// Whether the first instruction of some code is one that AArch64 lets be exchanged: that of
+    /// the original code is a nop, and others are made to begin with one.
     pub(crate) fn begins_exchangeable(&self, code: u8) -> bool {
         code == 0 || !self.without(LeftOut::ExchangeableFirst)
     }

@@ -154,8 +154,8 @@ pub(super) fn next_trap(config: &Config, writer: &Writer, from: usize) -> Option
     sites.next().map(|site| site as u8)
 }
 
-/// Where the gate of a site is to go by a transaction. The original comes back in place by one store
-/// only where its bytes are behind the gate still.
+/// Where the gate of a site is to go by a transaction. The original comes back in place by one
+/// store only where its bytes are behind the gate still.
 fn wanted(config: &Config, state: &State, writer: &Writer, site: usize) -> Form {
     let is_behind = state.sites[site].tail == Tail::Whole(Piece::code(0));
     match writer.kind {
@@ -282,8 +282,9 @@ fn after_exchange(writer: &Writer) -> Phase {
     }
 }
 
-/// An exchange is refused, or publishing them, or what is read back is something else: those before it are rolled back. Where it closes a site again before it
-/// is rewritten, the site stays as it is.
+/// An exchange is refused, or publishing them, or what is read back is something else: those before
+/// it are rolled back. Where it closes a site again before it is rewritten, the site stays as it
+/// is.
 pub(super) fn refuse(config: &Config, state: &State, number: usize) -> Next {
     let mut next = *state;
     next.faults_left -= 1;

@@ -63,7 +63,8 @@ pub(super) fn begin_wait(config: &Config, state: &State, number: usize) -> State
     next
 }
 
-/// The second half, when every thread has reported; or nobody asks again, and the sites stay closed.
+/// The second half, when every thread has reported; or nobody asks again, and the sites stay
+/// closed.
 pub(super) fn wait(
     config: &Config,
     state: &State,

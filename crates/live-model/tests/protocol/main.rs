@@ -1,9 +1,9 @@
-//! The protocol of live patching, explored: it holds in every state, and fails with any of its steps
-//! left out.
+//! The protocol of live patching, explored: it holds in every state, and fails with any of its
+//! steps left out.
 //!
-//! Exhaustive for two cores, two sites and three changes of all kinds, by each architecture's rules.
-//! `cargo test -p patchpoint-live-model -- --nocapture --test-threads 1` prints how many states there
-//! are, and the way to each failure.
+//! Exhaustive for two cores, two sites and three changes of all kinds, by each architecture's
+//! rules. `cargo test -p patchpoint-live-model -- --nocapture --test-threads 1` prints how many
+//! states there are, and the way to each failure.
 
 mod aarch64;
 mod exchange;
@@ -21,8 +21,8 @@ fn holds(name: &str, config: Config) -> Exploration<Failure> {
     found
 }
 
-/// It does not hold with that step left out. That it does with the step is what `holds` has shown of
-/// a configuration that has all of this one's states.
+/// It does not hold with that step left out. That it does with the step is what `holds` has shown
+/// of a configuration that has all of this one's states.
 fn fails(step: LeftOut, config: Config, expected: Failure) {
     let left_out = Some(step);
     let found = explore(&LiveModel::new(Config { left_out, ..config }));

@@ -239,8 +239,8 @@ left_out! {
 
 // ---- more of it ----
 
-/// `cargo test --release -p patchpoint-live-model -- --ignored --nocapture --test-threads 1`: minutes,
-/// and gigabytes.
+/// `cargo test --release -p patchpoint-live-model -- --ignored --nocapture --test-threads 1`:
+/// minutes, and gigabytes.
 #[test]
 #[ignore = "takes minutes and gigabytes"]
 fn three_cores() {
