@@ -177,7 +177,7 @@ fn trace<M: Explorable>(
         let (event, next) = next.expect("the successors of a state are always the same");
         state = next;
         let event = event.to_string();
-        writeln!(text, "  {event:<66} {}", model.describe(&state)).expect("a string can be written");
+        writeln!(text, "  {event:<62} {}", model.describe(&state)).expect("a string can be written");
     }
     // The last event is named by the cores of the canonical state; found again, by those of this
     // one.

@@ -53,7 +53,6 @@ impl Piece {
 impl fmt::Display for Piece {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is() {
-            Held::Code(0) => f.write_str("orig"),
             Held::Code(code) => write!(f, "c{code}"),
             Held::Jump(slot) => write!(f, "->s{slot}"),
             Held::End => f.write_str("->end"),
@@ -100,7 +99,7 @@ impl Content {
 impl fmt::Display for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code() {
-            Some((site, code)) => write!(f, "c{code} of site {site}"),
+            Some((site, code)) => write!(f, "c{code}/{site}"),
             None => f.write_str("free"),
         }
     }

@@ -84,6 +84,10 @@ pub const ALL_CHANGES: &[ChangeKind] = &[
 pub enum LeftOut {
     /// Settling waits for no grace period.
     Wait,
+    /// Settling waits with the lock, for as long as it takes.
+    LockGivenBack,
+    /// Settling opens the gate before what was there.
+    Rewriting,
     /// Opening is not preceded by a serialization of all cores.
     SerializationBeforeOpening,
     /// What is behind the gate is rewritten without a serialization since it was closed.

@@ -335,20 +335,39 @@ impl State {
             && cores.iter().all(|core| core.reported_slots & 1 << slot != 0)
     }
 
-    /// One line for those who read a trace.
+    /// One line for those who read a trace: the pieces of each site, where the handler's table
+    /// sends a thread, what is in the stubs, and the cores that are not outside.
     pub(crate) fn describe(&self, config: &Config) -> String {
-        let mut text = String::new();
+        let mut text = Vec::new();
         for site in 0..SITES {
             let [gate, behind, last] = self.machine.sites[site];
-            text += &match config.sites[site] {
-                Gate::Call => format!("[{gate}] "),
-                _ => format!("[{gate} {behind} {last}] "),
-            };
+            text.push(match config.sites[site] {
+                Gate::Call => format!("[{gate}]"),
+                _ => format!("[{gate} {behind} {last}]"),
+            });
+            match self.sites[site].entry {
+                Entry::None => {}
+                Entry::Again => text.push("(again)".into()),
+                Entry::To(Form::Stub(slot)) => text.push(format!("(s{slot})")),
+                Entry::To(form) => text.push(format!("({form:?})")),
+            }
         }
         for slot in 0..config.slots {
-            text += &format!("s{slot}={} ", self.machine.slots[slot]);
+            if self.machine.slots[slot] != Content::FREE {
+                text.push(format!("s{slot}={}", self.machine.slots[slot]));
+            }
         }
-        text.trim_end().to_owned()
+        for (number, core) in self.machine.cores[..config.cores].iter().enumerate() {
+            let at = match core.at {
+                At::Outside => continue,
+                At::Site { site, code, offset } => format!("site {site}+{offset} in c{code}"),
+                At::Stub { slot, .. } => format!("s{slot}"),
+                At::Callee { slot, .. } => format!("callee of s{slot}"),
+                At::Handler { site } => format!("handler for site {site}"),
+            };
+            text.push(format!("core {number}: {at}"));
+        }
+        text.join(" ")
     }
 }
 

@@ -59,6 +59,7 @@ pub(super) fn begin_wait(config: &Config, state: &State, number: usize) -> State
         each(waiting.sites)
             .for_each(|site| waiting.codes[site] = state.code_of(state.sites[site].form, site));
     }
+    waiting.has_lock = config.without(LeftOut::LockGivenBack);
     next.writers[number] = waiting;
     next
 }
@@ -73,9 +74,11 @@ pub(super) fn wait(
 ) {
     let mut given_up = *state;
     given_up.writers[number] = Writer::IDLE;
-    step("gives up: its sites stay closed", NO_SITE, Ok(given_up));
-    if state.is_locked() {
-        return;
+    if !state.writers[number].has_lock {
+        step("gives up: its sites stay closed", NO_SITE, Ok(given_up));
+        if state.is_locked() {
+            return;
+        }
     }
     let mut next = *state;
     let mut writer = next.writers[number];
@@ -99,7 +102,10 @@ pub(super) fn wait(
     match writer.next_site(0) {
         Some(site) => {
             writer.has_lock = true;
-            writer.phase = Phase::Rewrite(site, 1);
+            writer.phase = match config.without(LeftOut::Rewriting) {
+                true => Phase::Open(site),
+                false => Phase::Rewrite(site, 1),
+            };
             next.writers[number] = writer;
             step("finds that the wait is over", NO_SITE, Ok(next));
         }

@@ -198,6 +198,8 @@ left_out! {
     without_the_wait: Wait, small(JUMPS, &[Patch, Settle], 2), Mixture;
     without_the_wait_behind_a_trap: Wait, small([Gate::TrapBeforeTwo; 2], &[Patch, Settle], 2), Mixture;
     without_the_wait_for_code_that_was_running: Wait, small([Gate::TrapBeforeTwo; 2], &[Arm, SettleAsJump], 2), Mixture;
+    with_a_wait_that_keeps_the_lock: LockGivenBack, small(JUMPS, &[Patch, Settle], 2), Stuck;
+    without_rewriting: Rewriting, small(JUMPS, &[Patch, Settle], 2), NotInPlace;
     without_serialization_before_opening: SerializationBeforeOpening, small(JUMPS, &[Patch, Settle], 2), Mixture;
     without_serialization_before_the_first_byte:
         SerializationBeforeOpening, small(TRAPS, &[Patch, SettleAsJump], 2), Mixture;
@@ -214,6 +216,7 @@ left_out! {
     with_checkpoints_for_stubs_that_call:
         QuiescenceForCalls, Config { calls: true, ..small(JUMPS, &[Patch], 2) }, StubMemory;
     with_a_stub_that_is_filled_after_the_exchange: StubBeforeGate, small(JUMPS, &[Patch], 1), StubMemory;
+    with_a_stub_that_is_filled_after_the_trap: StubBeforeGate, small(TRAPS, &[Patch], 1), StubMemory;
     with_a_trap_that_is_noted_late: TrapNotedFirst, small(TRAPS, &[Patch], 1), UnknownTrap;
     with_a_trap_that_is_forgotten_at_opening: TrapKept, small(TRAPS, &[Patch, Settle], 2), UnknownTrap;
     with_a_trap_that_goes_to_the_old_stub_for_ever:
