@@ -84,12 +84,13 @@
 //!   last serialized, or holds; another one each time; of two quadwords values of any two times.
 //!   One store into a quadword is seen wholly or not at all; what is written by several stores is
 //!   seen in any state between. An instruction is decoded from what is seen: bytes of two codes in
-//!   one instruction, or a thread in the middle of one, are a failure. This is weaker than what AMD
-//!   documents for stores inside an aligned quadword (APM volume 2, 7.6.1), and than all that has
-//!   been measured on processors of both makers; Intel documents no cross-modifying code but with a
-//!   serializing instruction on the core that executes (SDM volume 3, "Handling self- and
-//!   cross-modifying code"). With [`FetchOrder::Forwards`] a core never sees older bytes after
-//!   newer ones. What holds is explored without that, and what fails with it.
+//!   one instruction, or a thread in the middle of one, are a failure. That is weaker than what AMD
+//!   documents for stores inside an aligned quadword (APM volume 2, 7.6.1), and than what was
+//!   measured for the engine. Intel documents cross-modifying code only with a serializing
+//!   instruction on the core that executes it (SDM volume 3, "Handling self- and cross-modifying
+//!   code"); that a core executes the old or the new of an aligned store before that is what every
+//!   JIT relies on. With [`FetchOrder::Forwards`] a core never sees older bytes after newer ones.
+//!   What holds is explored without that, and what fails with it.
 //! - **AArch64.** The same for words, but a word of which a core can see two values must have been
 //!   exchanged between instructions of the architecture's list (DDI 0487, B2.2.5: B, BL, NOP, BRK,
 //!   SVC, HVC, SMC, ISB): else the core may execute anything, which is a failure at once. And
@@ -134,8 +135,7 @@
 //!   [`ChangeKind::Arm`].
 //! - Two sites in one quadword. Writers have the lock, and each store leaves the rest as it is.
 //! - Registers, stacks, and what code computes. Exit stubs are never freed.
-//! - That every thread reports: a thread that promised to and does not is not a state of this
-//!   model.
+//! - Threads that report what is not true. A thread that never reports is modelled.
 //! - Levels are fixed by the kind of change: patches are Eventual, others Immediate.
 //!
 //! # Exploring

@@ -75,15 +75,7 @@ fn a_patchable_jump_and_a_trap() {
 #[test]
 fn traps_before_one_instruction_and_before_two() {
     let sites = [Gate::Trap, Gate::TrapBeforeTwo];
-    let kinds = &[Arm, Patch, Settle, SettleAsJump];
-    holds(
-        "two traps",
-        Config {
-            sites,
-            kinds,
-            ..x86_64()
-        },
-    );
+    holds("two traps", Config { sites, ..x86_64() });
 }
 
 #[test]
