@@ -7,6 +7,7 @@
 
 mod aarch64;
 mod exchange;
+mod symmetry;
 mod x86_64;
 
 use patchpoint_live_model::*;
