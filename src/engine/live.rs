@@ -17,6 +17,9 @@
 //! Call sites are exchanged in their operand, or have a patchable jump outside of the site: see
 //! [`super::calls`].
 //!
+//! The order of these steps, and of those that bring code into a site and reclaim stubs, is that of a
+//! model whose states are all explored: see `crates/live-model`, where each step is left out once.
+//!
 //! Shadows of a live module hold the function's own instructions and are not armed: they can only
 //! be invalidated, by a [`trap`].
 
