@@ -35,6 +35,7 @@ pub fn all(busy: bool) -> Vec<Row> {
         batch(10, "Alias: transaction of 10 sites, per site", None),
         batch(1000, "Alias: transaction of 1000 sites, per site", Some(1.0)),
         eventual(),
+        settling(),
     ];
     rows.extend(immediate());
     rows.push(invalidation());
@@ -165,6 +166,50 @@ fn eventual() -> Row {
         figures,
         "bare aligned store of 8 bytes to the view, serialize",
         Some(3.0),
+    )
+}
+
+/// Sites that were patched and whose grace period has passed, all of them in one call.
+fn settling() -> Row {
+    const SITES: usize = 1000;
+    let engine = subject::engine();
+    let modules = hundreds(&engine, SITES / HUNDRED, true);
+    let sites: Vec<Site> = modules.iter().flat_map(subject::reads).collect();
+    let thread = engine.attach_thread();
+    // SAFETY: no thread executes them but this one, which is outside of all code.
+    let attached = unsafe { Attached::promise() };
+    let (view, publisher) = (pages::writable_view_of_code(3 * PAGE), Publisher::new());
+    let effort = Effort {
+        batches: 101,
+        operations: SITES,
+    };
+    let mut turn = 0;
+    let mut ours = || {
+        turn += 1;
+        commit_all(transactions(&engine, &sites, SITES, turn, false));
+        assert_eq!(engine.settle(&attached).unwrap().waiting, SITES);
+        thread.checkpoint();
+        engine.reclaim_passed(&attached).unwrap();
+        time(|| assert_eq!(black_box(engine.settle(&attached)).unwrap().settled, SITES))
+    };
+    let mut bare = || {
+        time(|| {
+            for at in 0..SITES as u64 {
+                for value in [at, 2 * at] {
+                    // SAFETY: in the view, aligned.
+                    unsafe { pages::store(view + 8 * at, black_box(value)) };
+                    serialize();
+                }
+            }
+            publisher.serialize(Level::Immediate).unwrap();
+        })
+    };
+    let figures = interleave(effort, [&mut ours, &mut bare]);
+    Row::against(
+        "live: settling 1000 sites after their grace period, per site",
+        figures,
+        "two bare aligned stores, each with serialize; one bare membarrier for all",
+        Some(1.0),
     )
 }
 

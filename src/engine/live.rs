@@ -407,6 +407,17 @@ impl JumpExchange {
         }
     }
 
+    /// Writes bytes that no thread executes.
+    fn write_unexecuted(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
+        match &self.memory {
+            HeldMemory::Own(alias) => Ok(alias.write_unexecuted(at, bytes)?),
+            HeldMemory::Other(memory) => {
+                let memory = memory.live().ok_or_else(|| self.no_store())?;
+                Ok(memory.write_unexecuted(at, bytes)?)
+            }
+        }
+    }
+
     /// One aligned store. The rest of the quadword is what it holds: neighbours under the same
     /// lock.
     #[inline]

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::change::{ChangeSet, FEW};
 use super::exits::StackAt;
-use super::journal::{Journal, JournalEntry};
+use super::journal::{Journal, JournalEntry, Record};
 use super::live::{Armed, Settling};
 use super::observe::CodeOwner;
 use super::retire::{RetireList, RetiredCode};
@@ -21,6 +21,7 @@ use crate::arch::SiteKind;
 use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
 use crate::memory::short::{self, Bytes};
+use crate::publish::CoarseTime;
 use crate::sequence::Sequence;
 use crate::site::{Module, Site, SiteKey};
 use crate::verify::{self, Original};
@@ -486,15 +487,32 @@ impl States {
         sites
     }
 
-    /// Moves what is installed in a site into it: these are its bytes now. Returns the stub that it
-    /// was in.
-    pub(super) fn move_in_place(&mut self, index: StateIndex, bytes: Bytes) -> Option<Box<Stub>> {
+    /// Notes that what is installed in a site was moved into it: these are its bytes now. Returns
+    /// the stub that it was in.
+    pub(super) fn move_in_place(
+        &mut self,
+        index: StateIndex,
+        (site, addr): (SiteKey, CodeAddr),
+        bytes: &[u8],
+        time: CoarseTime,
+    ) -> Option<Box<Stub>> {
         let version = self.next_version();
-        let state = self.written(index);
+        let state = self.places.get_mut(index.0).and_then(Option::as_mut);
+        let state = state.or_abort("a site that was written has a state");
         // protection: prepared-before-a-site-settled
         state.version = version;
-        state.installed.bytes = bytes;
-        state.installed.stub.take()
+        let installed = &mut *state.installed;
+        let record = Record {
+            site,
+            addr,
+            generation: installed.generation,
+            became: installed.status,
+            before: &installed.bytes,
+            after: bytes,
+        };
+        self.journal.add(time, std::iter::once(record));
+        short::assign(&mut installed.bytes, bytes);
+        installed.stub.take()
     }
 
     /// Lets a site keep the stub of what has just been replaced.

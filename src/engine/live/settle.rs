@@ -26,9 +26,8 @@
 //! thread that does not report keeps sites from being settled, and nothing else.
 
 use super::{JumpExchange, backend, refused};
-use crate::addr::CodeRange;
+use crate::addr::{CodeRange, Len};
 use crate::arch::exchange;
-use crate::engine::journal::Record;
 use crate::engine::observe::Event;
 use crate::engine::retire::{RetiredCode, Until};
 use crate::engine::state::{ExitStubKind, SiteState, StateIndex, States, Status};
@@ -36,7 +35,6 @@ use crate::engine::{Engine, Shared};
 use crate::error::Fate;
 use crate::memory::fork::gate::Writing;
 use crate::memory::short::{self, Bytes};
-use crate::memory::{CodeMemory, LiveMemory};
 use crate::publish::{Attached, CoarseTime, Level, Moment, QuiescentState};
 use crate::sequence::{self, Environment, Fit, Sequence};
 use crate::site::{ModuleId, Site};
@@ -63,7 +61,9 @@ pub(in crate::engine) struct Settling {
     index: StateIndex,
     /// The version of the state for which this was prepared.
     version: u64,
-    patchable_jump: PatchableJump,
+    range: CodeRange,
+    /// How many bytes there are up to the end of the gate.
+    gate_end: Len,
     /// The bytes of the settled site.
     bytes: Bytes,
     /// Opens the gate.
@@ -137,7 +137,7 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
         }
     });
     if !(ready.is_empty() && fresh.is_empty()) || states.retired.has_fresh() {
-        let ranges: Vec<CodeRange> = ready.iter().map(|one| one.site.range()).collect();
+        let ranges: Vec<CodeRange> = ready.iter().map(|one| one.range).collect();
         // protection: settling-serializes-before-gates-open
         let published = shared.publisher.publish(&ranges, Level::Immediate);
         if let Err(error) = published {
@@ -168,21 +168,8 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
             }
         }
         done.settled += 1;
-        let before = states.at(one.index).map(|state| state.installed.bytes.clone());
-        let before = before.expect("a site that was just settled has a state");
-        let after = one.bytes.clone();
-        let stub = states.move_in_place(one.index, one.bytes);
-        let state = states.at(one.index).expect("as above");
-        let record = Record {
-            generation: state.installed.generation,
-            site: one.site.key(),
-            addr: one.site.addr(),
-            became: state.installed.status,
-            before: &before,
-            after: &after,
-        };
-        states.journal.add(time, std::iter::once(record));
-        if let Some(stub) = stub {
+        let (key, addr) = (one.site.key(), one.range.start());
+        if let Some(stub) = states.move_in_place(one.index, (key, addr), &one.bytes, time) {
             let until = match stub.calls {
                 true => Until::Reported(QuiescentState::Quiescent),
                 false => Until::Reported(QuiescentState::Checkpoint),
@@ -238,7 +225,8 @@ fn plan(states: &States, index: StateIndex, site: Site) -> Result<Option<Settlin
     Ok(Some(Settling {
         index,
         version: state.version(),
-        patchable_jump,
+        range: lasting.range,
+        gate_end: patchable_jump.end(),
         bytes,
         opening,
         epoch: u64::MAX,
@@ -287,7 +275,7 @@ impl Settling {
 
     /// The bytes behind the gate, of the settled site or of another state of it.
     fn behind<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
-        let behind = bytes.get(self.patchable_jump.end().as_usize()..);
+        let behind = bytes.get(self.gate_end.as_usize()..);
         behind.expect("a site holds its patchable jump")
     }
 
@@ -297,7 +285,7 @@ impl Settling {
         let state = states.at(self.index).expect("the site is current");
         let expected = &state.installed.bytes;
         // protection: settling-compares-the-old-bytes
-        if !self.site.memory()?.holds(self.site.addr(), expected)? {
+        if !self.opening.memory.holds(self.range.start(), expected)? {
             return Err(Error::BytesChanged {
                 site: self.site.name(),
                 expected: expected.to_vec(),
@@ -338,11 +326,9 @@ impl Settling {
     }
 
     fn write_behind(&self, bytes: &[u8]) -> Result<()> {
-        let range = self.site.range();
-        let at = range.start().plus(self.patchable_jump.end());
+        let at = self.range.start().plus(self.gate_end);
         let at = at.expect("a site's bytes have addresses");
-        let memory = live(&self.site)?;
-        Ok(memory.write_unexecuted(at, self.behind(bytes))?)
+        self.opening.write_unexecuted(at, self.behind(bytes))
     }
 
     /// Opens the gate, and reads back.
@@ -351,7 +337,7 @@ impl Settling {
             return Err(self.undo(states, cause));
         }
         // protection: a-settled-site-is-read-back
-        match self.site.memory()?.holds(self.site.addr(), &self.bytes) {
+        match self.opening.memory.holds(self.range.start(), &self.bytes) {
             Ok(true) => Ok(()),
             Ok(false) => {
                 let cause = Error::BytesChanged {
@@ -364,13 +350,4 @@ impl Settling {
             Err(error) => Err(self.lose(states, error.into())),
         }
     }
-}
-
-fn live(site: &Site) -> Result<&dyn LiveMemory> {
-    let memory: &dyn CodeMemory = &**site.memory()?;
-    memory.live().ok_or_else(|| Error::ArmedMemory {
-        site: site.name(),
-        strategy: memory.strategy().name(),
-        why: "it is no LiveMemory any more".into(),
-    })
 }
