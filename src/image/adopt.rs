@@ -61,6 +61,13 @@ impl Adoption {
         }
     }
 
+    /// Code of which no stack map tells: its sites are told when it is
+    /// [registered](crate::engine::Registration::site), or there are none.
+    #[must_use]
+    pub fn without_stack_maps(arch: Arch) -> Self {
+        Self::new(arch, arch.endian(), Vec::new())
+    }
+
     /// The code has not been executed yet, and will not be before its module is
     /// [released](crate::site::Module::release): until then no return address can point into its
     /// sites.

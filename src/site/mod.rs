@@ -2,7 +2,8 @@
 //!
 //! Patchpoints and shadows have records in stack maps. Sites of the other kinds have none:
 //! [entries](EntrySpec), which the runtime declares by function; instructions that the IR
-//! [marks](Marks); calls, which are [recorded](crate::Engine::load_recording) while code is linked.
+//! [marks](Marks); calls, which are [recorded](crate::Engine::load_recording) while code is linked;
+//! whatever else the runtime [tells](SiteSpec) of.
 //!
 //! Problem: a stack map says where a site starts but not how long it is, its IDs repeat, and LLVM
 //! does not always keep what it promises. Approach: the runtime tells the shape of each record, and
@@ -42,6 +43,7 @@ mod survey;
 mod table;
 #[cfg(test)]
 mod tests;
+pub mod told;
 mod unwind_by;
 
 pub use audit::Refusal;
@@ -60,4 +62,5 @@ pub(crate) use owner::Owner;
 pub use sites::{IntoSites, Sites};
 pub use survey::{Survey, survey, survey_with};
 pub(crate) use table::SiteTable;
+pub use told::SiteSpec;
 pub use unwind_by::{Saves, UnwindBy};

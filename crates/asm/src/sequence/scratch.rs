@@ -2,7 +2,7 @@
 //!
 //! Free are: the registers that LLVM itself clobbers at every site; at a patchpoint with the C
 //! convention the caller-saved registers that hold no argument, no recorded value and no live-out;
-//! and the result register until the sequence writes it, if nothing else is there. Registers that
+//! at a told site what was told, and what its convention says; and the result register until the sequence writes it, if nothing else is there. Registers that
 //! the sequence names itself are left to it.
 
 use llvm_stackmaps::LocationKind;
@@ -49,8 +49,12 @@ impl Free {
         let (recorded, live_outs) = (recorded(site), live_outs(site));
         let arguments = arguments(site, registers);
         let results = results(site, registers, result);
+        let told = is_told(site);
         let unseen = match site.trust_live_outs && is_c(site) {
             true => RegSet::EMPTY,
+            false if told => registers
+                .live_unless_trusted
+                .difference(site.shape.free_registers()),
             false => registers.live_unless_trusted,
         };
         let needed = recorded.union(live_outs.difference(results)).union(unseen);
@@ -60,11 +64,18 @@ impl Free {
             SiteKind::Shadow => registers.always_free,
             SiteKind::Entry => registers.free_at_entry,
             SiteKind::Marked | SiteKind::Call => RegSet::EMPTY,
+            SiteKind::Told if is_c(site) => registers.lost_in_c_call.union(site.shape.free_registers()),
+            SiteKind::Told => site.shape.free_registers(),
         };
         let writable = free_here.difference(needed).difference(results);
         let named = named(sequence);
+        let general = match told {
+            // Whoever says that such a register is free has saved it, or never had it.
+            true => registers.caller_saved.union(registers.kept_by_calls),
+            false => registers.caller_saved,
+        };
         let scratch = writable
-            .intersection(registers.caller_saved.union(registers.special))
+            .intersection(general.union(registers.special))
             .difference(named)
             .difference(arguments);
         // The registers that are free everywhere are the only ones that far branches may count on.
@@ -80,6 +91,8 @@ impl Free {
         let scratch = scratch.difference(temp.into_iter().collect());
         let result_until = result
             .filter(|reg| !entry && !registers.vectors.contains(*reg))
+            // Where no call is, the register may hold something for those who do not come to that.
+            .filter(|_| !told || is_c(site))
             .filter(|reg| !recorded.union(arguments).union(named).contains(*reg))
             .and_then(|reg| first_write(sequence, site, live_outs.contains(reg)).map(|at| (reg, at)));
         Self {
@@ -103,6 +116,10 @@ impl Free {
             _ => self.scratch,
         }
     }
+}
+
+fn is_told(site: &SiteContext<'_>) -> bool {
+    site.shape.kind() == SiteKind::Told
 }
 
 fn is_c(site: &SiteContext<'_>) -> bool {
