@@ -30,10 +30,12 @@
     not(all(target_arch = "x86_64", target_os = "linux", not(miri))),
     doc = "```ignore"
 )]
-//! use patchpoint::addr::{CodeAddr, Len};
-//! use patchpoint::arch::{Arch, RegSet, x86_64};
+//! use std::sync::Arc;
+//!
+//! use patchpoint::addr::Len;
+//! use patchpoint::arch::{Arch, x86_64};
 //! use patchpoint::image::Adoption;
-//! use patchpoint::memory::{Arena, Reach, SegmentKind, SegmentNeed, StrategyChoice};
+//! use patchpoint::memory::{Arena, CodeMemory, Reach, SegmentKind, SegmentNeed};
 //! use patchpoint::publish::SingleThreaded;
 //! use patchpoint::sequence::{Sequence, arg, result};
 //! use patchpoint::site::SiteSpec;
@@ -52,7 +54,9 @@
 //! let adoption = Adoption::without_stack_maps(Arch::X86_64).function("twice", start, Len::new(10));
 //! // SAFETY: the function is there as long as `placed` is, and nobody else writes to it.
 //! let adopted = unsafe { adoption.not_yet_run().promise() }?;
-//! let code = engine.adopt(adopted, StrategyChoice::Auto)?;
+//! // SAFETY: the engine alone writes through it, what it has checked.
+//! let memory: Arc<dyn CodeMemory> = Arc::new(unsafe { placed.writable() });
+//! let code = engine.adopt_with(adopted, &memory)?;
 //! let site = SiteSpec::nops("twice", 4, 5)
 //!     .id(78)
 //!     .arg(x86_64::RDI)
@@ -67,7 +71,7 @@
 //! assert_eq!(twice(4), 8);
 //! engine.patch(78, &Sequence::new().add(result(), arg(0)))?;
 //! assert_eq!(twice(4), 12);
-//! engine.restore(&engine.sites(78)?[0])?;
+//! engine.restore(78)?;
 //! assert_eq!(twice(4), 8);
 //! # drop(module);
 //! # drop(placed);
@@ -77,6 +81,8 @@
 
 mod audit;
 mod record;
+#[cfg(test)]
+mod tests;
 
 use crate::addr::{DwarfReg, FnOffset, RecordId};
 use crate::arch::{CallShape, Convention, RegSet};

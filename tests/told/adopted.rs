@@ -1,0 +1,1 @@
+//! Objects compiled without stack maps.
