@@ -172,7 +172,7 @@ impl Placed {
         }
     }
 
-    fn from_object(&self, object: &[u8]) -> Adoption {
+    fn told_by(&self, object: &[u8]) -> Adoption {
         Adoption::from_object(object, |index, _| self.layout.section_addr(index, &self.addrs)).unwrap()
     }
 
@@ -189,7 +189,7 @@ fn an_object_tells_of_the_code_that_another_linker_has_placed() {
     for is_live in [false, true] {
         let placed = Placed::new(PLAIN);
         let engine = if is_live { live_engine() } else { engine() };
-        let code = placed.adopt(&engine, placed.from_object(PLAIN)).unwrap();
+        let code = placed.adopt(&engine, placed.told_by(PLAIN)).unwrap();
         let registration = engine.registration(code).sites(sites());
         let registration = if is_live {
             registration.live()
@@ -307,7 +307,7 @@ fn sections_that_were_not_placed_have_no_functions() {
 #[test]
 fn stack_maps_of_placed_objects_are_those_of_loaded_ones() {
     let (engine, placed) = (engine(), Placed::new(INLINE_CACHE));
-    let code = placed.adopt(&engine, placed.from_object(INLINE_CACHE)).unwrap();
+    let code = placed.adopt(&engine, placed.told_by(INLINE_CACHE)).unwrap();
     let shape = |record: &patchpoint::site::Candidate<'_>| {
         (record.id().get() == 78).then(|| CallShape::any_reg(32).result().args(1))
     };

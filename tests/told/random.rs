@@ -41,19 +41,21 @@ fn access(code: &mut Vec<u8>, opcode: u8, reg: u8, base: u8, disp: i32) {
 
 const LOAD: u8 = 0x8b;
 const STORE: u8 = 0x89;
+const LEA: u8 = 0x8d;
+const EXCHANGE: u8 = 0x87;
 const RDI_: u8 = 7;
 const RSP_: u8 = 4;
 const RAX_: u8 = 0;
 
-/// `f(state)`: loads all of the state, comes to the site, stores all of it. Returns the code and
-/// where the site is.
-fn harness(reserved: usize) -> (Vec<u8>, u32) {
+/// `f(state)`: loads all of the state, comes to the site with a stack pointer that is `pad` bytes
+/// off its alignment, stores all of it. Returns the code and where the site is.
+fn harness(reserved: usize, pad: i32) -> (Vec<u8>, u32) {
     // push rbx, rbp, r12 to r15
     let mut code = vec![0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57];
     code.push(0x57); // push rdi
     for word in 0..16 {
         access(&mut code, LOAD, RAX_, RDI_, RED_ZONE as i32 + 8 * word);
-        access(&mut code, STORE, RAX_, RSP_, -136 - 8 * word);
+        access(&mut code, STORE, RAX_, RSP_, -136 - pad - 8 * word);
     }
     // The flags go through the stack, so the red zone is a word lower then.
     access(&mut code, LOAD, RAX_, RDI_, FLAGS as i32);
@@ -63,19 +65,19 @@ fn harness(reserved: usize) -> (Vec<u8>, u32) {
             access(&mut code, LOAD, hardware, RDI_, 8 * dwarf);
         }
     }
-    // lea rsp, [rsp-128]: the words that were stored are those below it.
-    code.extend([0x48, 0x8d, 0x64, 0x24, 0x80]);
+    // lea rsp: the words that were stored are those below it.
+    access(&mut code, LEA, RSP_, RSP_, -128 - pad);
     access(&mut code, LOAD, 7, RDI_, 8 * RDI as i32);
     let site = code.len() as u32;
     code.extend(vec![0x90; reserved]);
-    // xchg rdi, [rsp+128]: the state, and what rdi was.
-    code.extend([0x48, 0x87, 0xbc, 0x24, 0x80, 0, 0, 0]);
+    // The state, and what rdi was.
+    access(&mut code, EXCHANGE, RDI_, RSP_, 128 + pad);
     for (dwarf, hardware) in (0..).zip(HARDWARE) {
         if dwarf != RSP as i32 && dwarf != RDI as i32 {
             access(&mut code, STORE, hardware, RDI_, 8 * dwarf);
         }
     }
-    access(&mut code, LOAD, RAX_, RSP_, 128);
+    access(&mut code, LOAD, RAX_, RSP_, 128 + pad);
     access(&mut code, STORE, RAX_, RDI_, 8 * RDI as i32);
     for word in 0..16 {
         access(&mut code, LOAD, RAX_, RSP_, -8 - 8 * word);
@@ -83,8 +85,8 @@ fn harness(reserved: usize) -> (Vec<u8>, u32) {
     }
     code.extend([0x9c, 0x58]); // pushfq; pop rax
     access(&mut code, STORE, RAX_, RDI_, FLAGS as i32);
-    // lea rsp, [rsp+136]; pop r15 to r12, rbp, rbx; ret
-    code.extend([0x48, 0x8d, 0xa4, 0x24, 0x88, 0, 0, 0]);
+    access(&mut code, LEA, RSP_, RSP_, 136 + pad);
+    // pop r15 to r12, rbp, rbx; ret
     code.extend([0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b, 0xc3]);
     (code, site)
 }
@@ -153,7 +155,7 @@ fn nothing_changes_that_was_not_said_to_be_free() {
     let (wanted, cell) = (executions(3_000).min(200_000), 0x1234_5678_9abc_def0_u64);
     while executed < wanted {
         let reserved = [16, 32, 64, 96][random.below(4)];
-        let (code, at) = harness(reserved);
+        let (code, at) = harness(reserved, [0, 8][random.below(2)]);
         let (engine, emitted) = (engine(), Emitted::new(&code));
         let (result_reg, args) = (general(&mut random), [general(&mut random), general(&mut random)]);
         let value = general(&mut random);

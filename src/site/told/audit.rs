@@ -297,7 +297,6 @@ impl<'a> ToldSite<'a> {
         let (arch, addr) = (self.parts.arch, self.addr());
         let original =
             verify::original(arch, addr, bytes).map_err(|error| self.undecodable(error.to_string()))?;
-        // protection: told-sites-hold-what-was-told
         let (holds, told) = match &self.spec.content {
             ToldContent::Nops => (original == Original::Nops, "nops"),
             ToldContent::Call => {
@@ -310,6 +309,7 @@ impl<'a> ToldSite<'a> {
             }
             ToldContent::Instructions(told) => (told == bytes, "other bytes"),
         };
+        // protection: told-sites-hold-what-was-told
         match holds {
             true => Ok(original),
             false => Err(Error::NotAsTold {

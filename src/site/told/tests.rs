@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code, reason = "a target of a call is a promise")]
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use super::SiteSpec;
@@ -267,7 +268,7 @@ fn calls_are_made_where_they_may_be() {
         Arch::AArch64,
         spec().free(RegSet::of(&[16, 17, 30].map(DwarfReg::new))),
     );
-    let bl = 0x9400_0000_u32 | (0x800 - 48) / 4;
+    let bl = 0x9400_0000_u32 | ((0x800 - 48) / 4);
     let code = [&bl.to_le_bytes()[..], &nops(Arch::AArch64, 92)].concat();
     let error = verify::check(&site.context(&[]), &code, &[], &declared).unwrap_err();
     assert!(matches!(error, verify::Error::StackNotFree { .. }), "{error}");
@@ -291,7 +292,7 @@ fn each_content_is_looked_for() {
     let code = |bytes: &[u8]| [&nops(Arch::X86_64, 8), bytes, &[0x90; 19]].concat();
     for (name, bytes, spec) in &contents {
         let spec = spec.clone().id(7_u64);
-        let module = module(Arch::X86_64, &code(bytes), &[spec.clone()]).unwrap();
+        let module = module(Arch::X86_64, &code(bytes), from_ref(&spec)).unwrap();
         assert_eq!(module.sites().next().unwrap().reserved().get(), 5);
         for (other, bytes, _) in contents.iter().filter(|(other, ..)| other != name) {
             let error = refused(&code(bytes), spec.clone());
@@ -341,8 +342,8 @@ fn calls_and_jumps_of_all_architectures_are_known() {
         let (call_len, jump_len) = (call.len() as u32, jump.len() as u32);
         let is_call = SiteSpec::call("f", 16, call_len).id(7_u64);
         let is_jump = SiteSpec::jump("f", 16, jump_len).id(7_u64);
-        assert!(module(arch, &code(call), &[is_call.clone()]).is_ok(), "{arch}");
-        assert!(module(arch, &code(jump), &[is_jump.clone()]).is_ok(), "{arch}");
+        assert!(module(arch, &code(call), from_ref(&is_call)).is_ok(), "{arch}");
+        assert!(module(arch, &code(jump), from_ref(&is_jump)).is_ok(), "{arch}");
         let nops = SiteSpec::nops("f", 0, 16).id(7_u64);
         assert!(module(arch, &code(call), &[nops]).is_ok(), "{arch}");
         for (bytes, spec) in [
@@ -485,6 +486,12 @@ fn return_offsets_are_followed_by_nops() {
         matches!(&error, Error::ToldReturnOffset { return_offset: 2, why, .. } if why.contains("followed"));
     assert!(is_it, "{error}");
     assert!(module(Arch::X86_64, &followed, &[SiteSpec::call("f", 0, 2).id(7_u64)]).is_ok());
+    // bl and nop: nobody has saved the TOC pointer that patched code would restore there.
+    let (bl, nop) = ([0x01, 0x08, 0, 0x48], [0, 0, 0, 0x60]);
+    let local = [bl, nop, nop].concat();
+    let error = module(Arch::PowerPc64Le, &local, &[SiteSpec::call("f", 0, 8).id(7_u64)]).unwrap_err();
+    assert!(matches!(&error, Error::ToldReturnOffset { why, .. } if why.contains("TOC")));
+    assert!(module(Arch::PowerPc64Le, &local, &[SiteSpec::call("f", 0, 4).id(7_u64)]).is_ok());
     // Told ones.
     let code = nops(Arch::X86_64, 27);
     let at = |offset: u32| SiteSpec::nops("f", 0, 18).id(7_u64).returns_to(offset);

@@ -92,6 +92,7 @@ impl Free {
         let result_until = result
             .filter(|reg| !entry && !registers.vectors.contains(*reg))
             // Where no call is, the register may hold something for those who do not come to that.
+            // protection: told-results-are-no-scratch
             .filter(|_| !told || is_c(site))
             .filter(|reg| !recorded.union(arguments).union(named).contains(*reg))
             .and_then(|reg| first_write(sequence, site, live_outs.contains(reg)).map(|at| (reg, at)));
