@@ -8,8 +8,9 @@ use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::{Arch, Convention, RegSet, x86_64};
 use patchpoint::image::{Adoption, AdoptionError, Image, Layout, Object, SegmentAddrs, SegmentKind};
 use patchpoint::memory::{Arena, CodeMemory, PlacedSegments, Reach, SegmentNeed};
-use patchpoint::sequence::{Sequence, arg, result, temp};
+use patchpoint::sequence::{Field, Sequence, Target, arg, result, temp};
 use patchpoint::site::{Module, SiteSpec};
+use patchpoint::stackmap::{LocationKind, StackMaps};
 use patchpoint::{CallShape, Engine, Result};
 
 use crate::{engine, live_engine};
@@ -303,7 +304,7 @@ fn sections_that_were_not_placed_have_no_functions() {
     assert!(Adoption::from_object(b"no object", |_, _| None).is_err());
 }
 
-/// A patchpoint with a record of an object that another linker has placed, and a told site beside it.
+/// A patchpoint with a record, of an object that another linker has placed.
 #[test]
 fn stack_maps_of_placed_objects_are_those_of_loaded_ones() {
     let (engine, placed) = (engine(), Placed::new(INLINE_CACHE));
@@ -317,4 +318,130 @@ fn stack_maps_of_placed_objects_are_those_of_loaded_ones() {
         .patch(78_u64, &Sequence::new().mov(result(), 4711))
         .unwrap();
     assert_eq!(call(&module, "get", 0), 4711);
+}
+
+/// LLVM's patchpoint, told as its record tells it: the same sequences become the same bytes.
+#[test]
+fn a_patchpoint_that_is_told_is_one() {
+    let registers = |code: &patchpoint::engine::LoadedCode| {
+        let maps = StackMaps::parse(&code.image().stack_maps, Arch::X86_64.endian()).unwrap();
+        let record = maps.by_id(78.into()).next().unwrap();
+        let registers: Vec<_> = record
+            .locations()
+            .map(|location| match location.kind {
+                LocationKind::Register { reg, .. } => reg,
+                other => panic!("{other}"),
+            })
+            .collect();
+        (record.offset(), registers)
+    };
+    let shape = |record: &patchpoint::site::Candidate<'_>| {
+        (record.id().get() == 78).then(|| CallShape::any_reg(32).result().args(1))
+    };
+    let (recorded, told) = (engine(), engine());
+    let code = told.load(INLINE_CACHE, resolve).unwrap();
+    let (offset, registers) = registers(&code);
+    let spec = SiteSpec::nops("get", offset, 32)
+        .id(78_u64)
+        .result(registers[0])
+        .arg(registers[1])
+        // LLVM's scratch register.
+        .free(RegSet::of(&[x86_64::R11]))
+        .free_flags();
+    // SAFETY: what is told is true of the object's code.
+    let second = unsafe { told.registration(code).site(spec).finish() }.unwrap();
+    let code = recorded.load(INLINE_CACHE, resolve).unwrap();
+    // SAFETY: as above.
+    let first = unsafe { recorded.registration(code).register(shape) }.unwrap();
+    let object = [0_u64, 0x17, 4711, 0];
+    let base = object.as_ptr() as u64;
+    for (sequence, expected) in [
+        (Sequence::new().mov(result(), arg(0)), base),
+        (Sequence::new().mov(result(), u64::at(arg(0), 16)), 4711),
+        (
+            Sequence::new()
+                .guard_eq(u32::at(arg(0), 8), 0x17, Target::Miss)
+                .mov(result(), u64::at(arg(0), 16)),
+            4711,
+        ),
+        (
+            Sequence::new().mov(temp(), 1_u64 << 40).mov(result(), temp()),
+            1 << 40,
+        ),
+    ] {
+        let mut bytes = Vec::new();
+        for (engine, module) in [(&recorded, &first), (&told, &second)] {
+            engine.patch(78_u64, &sequence).unwrap();
+            assert_eq!(call(module, "get", base), expected);
+            let site = engine.sites(78_u64).unwrap()[0].clone();
+            // Where a branch goes differs: each has exits of its own.
+            let code = site.read().unwrap();
+            let lines = patchpoint::verify::disassemble(Arch::X86_64, site.addr(), &code);
+            let text = |line: &patchpoint::verify::ListingLine| match line.text.starts_with('j') {
+                true => line.text.split(' ').next().unwrap().to_owned(),
+                false => line.text.clone(),
+            };
+            bytes.push(lines.iter().map(text).collect::<Vec<_>>());
+        }
+        assert_eq!(bytes[0], bytes[1]);
+    }
+    // The same ID at sites of both kinds: one patch is for all of them.
+    let both = engine();
+    let specs = sites().map(|site| site.id(78_u64));
+    let plain = both.load(PLAIN, resolve).unwrap();
+    // SAFETY: as above.
+    let plain = unsafe { both.registration(plain).sites(specs).finish() }.unwrap();
+    let code = both.load(INLINE_CACHE, resolve).unwrap();
+    // SAFETY: as above.
+    let cache = unsafe { both.registration(code).register(shape) }.unwrap();
+    let receipt = both.patch(78_u64, &Sequence::new().mov(result(), 12)).unwrap();
+    // Two in the object with patchpoints.
+    assert_eq!((receipt.sites, both.sites(78_u64).unwrap().len()), (4, 4));
+    assert_eq!((call(&plain, "twice", 1), call(&plain, "outer", 1)), (12, 13));
+    assert_eq!(call(&cache, "get", 1), 12);
+}
+
+/// What is refused registers nothing, and says where and how to mend it.
+#[test]
+fn a_wrong_spec_registers_nothing() {
+    let engine = engine();
+    for (spec, text) in [
+        (
+            SiteSpec::nops("twice", 4, 8).id(5_u64),
+            "told site 5 at twice+0x4 (",
+        ),
+        (
+            SiteSpec::nops("outer", 1, 5).id(5_u64),
+            "was told to hold nops, and holds `call",
+        ),
+        (
+            SiteSpec::call("outer", 0, 5).id(5_u64),
+            "no whole instructions are there",
+        ),
+        (SiteSpec::nops("twice", 8, 8), "it has no ID: say `SiteSpec::id`"),
+        (
+            SiteSpec::nops("thrice", 8, 8).id(5_u64),
+            "no function named \"thrice\"",
+        ),
+    ] {
+        let code = engine.load(PLAIN, resolve).unwrap();
+        // SAFETY: nothing is executed.
+        let refused = unsafe { engine.registration(code).sites(sites()).site(spec).finish() };
+        let error = refused.unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+        assert_eq!(engine.modules().len(), 0);
+    }
+    // Two at one place.
+    let code = engine.load(PLAIN, resolve).unwrap();
+    let twice = sites().into_iter().chain(sites());
+    // SAFETY: nothing is executed.
+    let refused = unsafe { engine.registration(code).sites(twice).finish() };
+    let error = refused.unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            patchpoint::Error::Site(patchpoint::site::Error::SitesOverlap { .. })
+        ),
+        "{error}"
+    );
 }

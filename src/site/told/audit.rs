@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{SiteSpec, ToldContent, record};
-use crate::addr::{CodeAddr, DwarfReg, Len};
+use crate::addr::{CodeAddr, DwarfReg, FnOffset, Len, RecordId};
 use crate::arch::registers::{canonical, register_name};
 use crate::arch::{Arch, Convention, RegSet, SiteKind, calls, conventions};
 use crate::error::SiteName;
@@ -147,7 +147,8 @@ impl<'a> ToldSite<'a> {
     fn name(&self) -> Box<SiteName> {
         let known = SiteName {
             kind: Some(SiteKind::Told),
-            id: self.spec.id.unwrap_or(crate::addr::RecordId::new(0)),
+            // Without one it is refused for that.
+            id: self.spec.id.unwrap_or(RecordId::new(0)),
             function: Some(self.function.name.into()),
             offset: self.spec.offset,
             addr: self.addr(),
@@ -163,7 +164,7 @@ impl<'a> ToldSite<'a> {
     }
 
     /// The address of the site, its ID and its bytes.
-    fn audit(&self) -> Result<(CodeAddr, crate::addr::RecordId, &'a [u8])> {
+    fn audit(&self) -> Result<(CodeAddr, RecordId, &'a [u8])> {
         let Some(id) = self.spec.id else {
             return self.refused("it has no ID: say `SiteSpec::id`");
         };
@@ -279,9 +280,9 @@ impl<'a> ToldSite<'a> {
         }
     }
 
-    fn offset(&self, at: CodeAddr) -> crate::addr::FnOffset {
+    fn offset(&self, at: CodeAddr) -> FnOffset {
         let offset = u32::try_from(at.distance_from(self.function.addr));
-        crate::addr::FnOffset::new(offset.expect("what is in the site lies in the function"))
+        FnOffset::new(offset.expect("what is in the site lies in the function"))
     }
 
     fn undecodable(&self, why: String) -> Error {
