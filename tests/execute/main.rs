@@ -455,7 +455,11 @@ fn clobbered(program: &Program, written: &[u16]) -> RegSet {
         });
     let recorded: RegSet = recorded.collect();
     let mut needed = recorded;
-    needed = needed.union(set(&mut program.live_outs.iter().copied()));
+    // That a result is live behind the site says that it is one.
+    let of_c = [HOST.int_result, HOST.float_result];
+    let is_result = |reg: &u16| is_c && shape.has_result() && of_c.contains(reg);
+    let live_outs = program.live_outs.iter().copied();
+    needed = needed.union(set(&mut live_outs.filter(|reg| !is_result(reg))));
     if is_c {
         let count = shape.arg_count() as usize;
         needed = needed.union(set(&mut HOST.int_args.iter().copied().take(count)));

@@ -208,22 +208,36 @@ fn first_write(sequence: &Sequence, site: &SiteContext<'_>, needs_integer: bool)
             return None;
         }
         let (mut reads, mut writes) = (false, operation.follows_c());
+        let mut writes_integer = writes || !is_c(site);
         operation.each_operand(|operand, access| {
             if is_result(operand) {
                 reads |= access != Access::Write;
                 writes |= access == Access::Write;
+                writes_integer |= operand == Operand::Result;
             }
         });
         if reads {
             return None;
         }
         if writes {
-            let rest = sequence.operations().iter().skip(index);
-            let can_come_back = rest.into_iter().any(|op| matches!(op, Operation::Bind(_)));
-            return (!can_come_back).then_some(index);
+            let rest = || sequence.operations().iter().skip(index);
+            let can_come_back = rest().any(|op| matches!(op, Operation::Bind(_)));
+            // Where only the other result was written, somebody may read what is in this register.
+            // protection: results-that-are-read-are-no-scratch
+            let reads_integer = !writes_integer && rest().any(reads_result);
+            return (!can_come_back && !reads_integer).then_some(index);
         }
     }
     None
+}
+
+/// Whether an operation reads the integer result.
+fn reads_result(operation: &Operation) -> bool {
+    let mut reads = false;
+    operation.each_operand(|operand, access| {
+        reads |= operand == Operand::Result && access != Access::Write;
+    });
+    reads
 }
 
 /// How an operation uses an operand.
