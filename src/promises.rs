@@ -30,6 +30,8 @@ promises! {
         "code: patchpoint::engine::Registration<'_>",
         "shapes: &std::collections::HashMap<patchpoint::addr::RecordId, patchpoint::CallShape>"
     ) "code.register_ids(shapes)";
+    RegistrationFinish("code: patchpoint::engine::Registration<'_>", "site: patchpoint::site::SiteSpec")
+        "code.site(site).finish()";
 
     // Addresses that code is to go to, and bytes that nobody can check.
     TargetAddr("to: patchpoint::addr::CodeAddr") "patchpoint::sequence::Target::addr(to)";

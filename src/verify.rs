@@ -18,5 +18,5 @@ pub use patchpoint_verify::{
 };
 pub(crate) use patchpoint_verify::{
     Content, DecodedFunction, DirectBranch, OpenField, Template, branches_to, check_leaving, first_scalable,
-    is_call, not_kept,
+    is_call, is_jump, kept_registers, not_kept,
 };

@@ -329,7 +329,8 @@ impl<'f> Frame<'f> {
     }
 
     fn is_any_reg_call(&self) -> bool {
-        self.site.shape.kind() == SiteKind::Patchpoint && self.site.shape.convention() == Convention::AnyReg
+        matches!(self.site.shape.kind(), SiteKind::Patchpoint | SiteKind::Told)
+            && self.site.shape.convention() == Convention::AnyReg
     }
 
     fn first_arg(&self) -> usize {

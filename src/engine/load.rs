@@ -19,8 +19,8 @@ use crate::memory::{
     self, Arena, CodeArea, CodeMemory, PlacedSegments, Placement, SegmentKind, Strategy, StrategyChoice,
 };
 use crate::site::{
-    self, CallSpec, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, Unrecorded,
-    UnwindBy,
+    self, CallSpec, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, SiteSpec,
+    Unrecorded, UnwindBy,
 };
 use crate::stackmap::OwnedMaps;
 use crate::{Error, Result};
@@ -107,6 +107,7 @@ pub struct Registration<'e> {
     code: LoadedCode,
     entries: Vec<EntrySpec>,
     marks: Vec<Marks>,
+    told: Vec<SiteSpec>,
     trust_live_outs: bool,
     live: bool,
     describe: Option<Describe<'e>>,
@@ -305,7 +306,8 @@ impl Engine {
     /// - The stack maps, unwind information and tables of `code` are those of its code, and every site is called as its
     ///   [`CallShape`] says: it reserves so many bytes, has a result or none, passes so many arguments by that convention.
     /// - What was said before registering is true: [entries](Registration::entry) and [marks](Registration::marked) are where
-    ///   they are said to be; [live-outs are complete](Registration::trust_live_outs), if they are trusted; frames are found
+    ///   they are said to be; at [told sites](Registration::site) arguments, result and values are in the registers that were
+    ///   told, nobody looks at what is told to be free, and what the convention of a site says is true there; [live-outs are complete](Registration::trust_live_outs), if they are trusted; frames are found
     ///   [as said](Registration::unwind_by).
     /// - No thread executes the code before the module is [released](Module::release), by whatever address. Adopted code that
     ///   [may have run](crate::image::AdoptedCode::may_have_run) is released from the start.
@@ -333,6 +335,7 @@ impl Engine {
             code,
             entries: Vec::new(),
             marks: Vec::new(),
+            told: Vec::new(),
             trust_live_outs: false,
             live: false,
             describe: None,
@@ -455,6 +458,18 @@ impl<'e> Registration<'e> {
         self
     }
 
+    /// Adds a site of which the runtime itself tells.
+    pub fn site(mut self, site: SiteSpec) -> Self {
+        self.told.push(site);
+        self
+    }
+
+    /// Adds sites of which the runtime itself tells.
+    pub fn sites(mut self, sites: impl IntoIterator<Item = SiteSpec>) -> Self {
+        self.told.extend(sites);
+        self
+    }
+
     /// The LLVM that compiled the code lists all live-outs: callee-saved registers that are not
     /// listed are free.
     pub fn trust_live_outs(mut self) -> Self {
@@ -487,10 +502,10 @@ impl<'e> Registration<'e> {
         self
     }
 
-    /// Makes the patchpoints and entry sites of the module live: they are changed while threads
+    /// Makes the patchpoints, entry sites and told sites of the module live: they are changed while threads
     /// execute them, and no thread is stopped for it. Registering arms them: every one is rewritten
-    /// once as nops around a patchable jump that is a nop, or, where LLVM's call was, a jump to
-    /// that call in a stub, so that the code does what it did. [`restore`](Engine::restore) puts
+    /// once as nops around a patchable jump that is a nop, or, where LLVM's call was, or other instructions of a told site, a jump
+    /// to those in a stub, so that the code does what it did. [`restore`](Engine::restore) puts
     /// this form back; the bytes that were there before do not come back, nor does unregistering
     /// write them.
     ///
@@ -510,6 +525,19 @@ impl<'e> Registration<'e> {
     pub fn live(mut self) -> Self {
         self.live = true;
         self
+    }
+
+    /// Makes a module of the sites that were declared alone: no record of a stack map becomes one,
+    /// and there need be no stack map.
+    ///
+    /// # Safety
+    /// As for [`Engine::register`].
+    ///
+    /// # Errors
+    /// As [`Engine::register`].
+    pub unsafe fn finish(self) -> Result<Module> {
+        // SAFETY: the caller promises the same.
+        unsafe { self.register(|_| None::<CallShape>) }
     }
 
     /// Makes a module: every record whose ID has a shape in the map becomes a site. IDs of the map
@@ -546,6 +574,7 @@ impl<'e> Registration<'e> {
             code,
             entries,
             marks,
+            told,
             trust_live_outs,
             live,
             describe,
@@ -574,6 +603,7 @@ impl<'e> Registration<'e> {
             entries: &entries,
             marks: &marks,
             calls: &code.calls,
+            told: &told,
             code_tables: &code.image.code_tables,
         };
         let module = site::register(parts, &unrecorded, shape)?;

@@ -255,11 +255,11 @@ impl Engine {
         self.change(iter::once((site.clone(), Request::Restore, IfInvalid::Refuse)))
     }
 
-    /// Makes every patchpoint and shadow of the function go to the handler of [`Role::Deopt`],
+    /// Makes every patchpoint, shadow and told site of the function go to the handler of [`Role::Deopt`],
     /// for good. A function that is invalidated already stays as it is.
     ///
     /// # Errors
-    /// [`Error::NoHandler`] without such a handler; [`Error::NothingToInvalidate`] if the function has neither; and as
+    /// [`Error::NoHandler`] without such a handler; [`Error::NothingToInvalidate`] if the function has none; and as
     /// [`Transaction::commit`].
     pub fn invalidate(&self, function: &Function) -> Result<Receipt> {
         self.transaction().invalidate(function)?.commit()

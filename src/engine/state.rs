@@ -603,17 +603,20 @@ impl States {
     }
 }
 
-/// The offsets in the site to which calls in these bytes of it return, without its end.
+/// The offsets in the site to which calls in these bytes of it return, which are its own, without
+/// its end; and those to which the runtime has said that somebody may return. Ascending.
 pub(super) fn returns_of(site: &Site, bytes: &[u8]) -> Result<Vec<u32>> {
     let returns = match verify::original(site.module().arch(), site.addr(), bytes)? {
         Original::Nops => Vec::new(),
         Original::LlvmCall { returns_at, .. } => vec![returns_at],
         Original::Instructions { calls } => calls,
     };
-    Ok(returns
-        .into_iter()
-        .filter(|at| *at < site.reserved().get())
-        .collect())
+    // protection: told-return-offsets-are-kept
+    let mut returns: Vec<u32> = returns.into_iter().chain(site.told_return_offsets()).collect();
+    returns.retain(|at| *at < site.reserved().get());
+    returns.sort_unstable();
+    returns.dedup();
+    Ok(returns)
 }
 
 /// Original bytes that come back must keep the return offsets as any sequence does, unless a return

@@ -386,18 +386,26 @@ fn words(site: &SiteContext<'_>) -> Vec<u64> {
         SiteKind::Entry => 2,
         SiteKind::Marked => 3,
         SiteKind::Call => 4,
+        SiteKind::Told => 5,
     };
     let flags = [
         shape.convention() == crate::arch::Convention::C,
         shape.has_result(),
         site.trust_live_outs,
         site.record.is_some(),
+        shape.has_free_flags(),
+        shape.has_free_stack(),
     ];
     let flags = flags.iter().fold(0, |sum, flag| sum << 1 | u64::from(*flag));
     let mut words = vec![
         kind | flags << 8 | u64::from(shape.reserved().get()) << 32,
         shape.arg_count().into(),
     ];
+    if shape.kind() == SiteKind::Told {
+        let free = shape.free_registers().bits();
+        // protection: told-sites-are-told-apart
+        words.extend([free as u64, (free >> 64) as u64]);
+    }
     if let Some(record) = site.record {
         let (locations, live_outs) = (record.locations(), record.live_outs());
         words.push(locations.len() as u64);

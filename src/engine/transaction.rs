@@ -133,10 +133,10 @@ impl<'e> Transaction<'e> {
         Ok(self)
     }
 
-    /// Every patchpoint and shadow of the function goes to its exit stub from now on.
+    /// Every patchpoint, shadow and told site of the function goes to its exit stub from now on.
     ///
     /// # Errors
-    /// [`Error::NothingToInvalidate`]: the function has neither; [`Error::SiteTwice`].
+    /// [`Error::NothingToInvalidate`]: the function has none; [`Error::SiteTwice`].
     pub fn invalidate(&mut self, function: &Function) -> Result<&mut Self> {
         let before = self.changes.len();
         let sites = function.sites().filter(Site::is_recorded);

@@ -191,10 +191,11 @@ fn refused(
 
 fn shape(choices: &mut Chooser<'_>, unit: u32) -> CallShape {
     let reserved = (u32::from(choices.below(64)) + 1) * unit;
-    let shape = match choices.below(8) {
+    let shape = match choices.below(11) {
         0 => CallShape::entry(reserved),
         1 | 2 => CallShape::shadow(reserved),
         3 | 4 => CallShape::c(reserved),
+        8..=10 => told(choices, reserved),
         _ => CallShape::any_reg(reserved),
     };
     if shape.kind() == SiteKind::Shadow {
@@ -202,6 +203,25 @@ fn shape(choices: &mut Chooser<'_>, unit: u32) -> CallShape {
     }
     let shape = shape.args(u32::from(choices.below(8)));
     if choices.flag() { shape.result() } else { shape }
+}
+
+/// A told site with some registers free. Of flags that are not free the assembler knows nothing: the
+/// checker refuses whatever changes them.
+fn told(choices: &mut Chooser<'_>, reserved: u32) -> CallShape {
+    let convention = match choices.below(4) {
+        0 => crate::arch::Convention::C,
+        _ => crate::arch::Convention::AnyReg,
+    };
+    let free = (0..choices.below(8)).map(|_| DwarfReg::new(register(choices)));
+    let shape = CallShape::told(convention, reserved)
+        .free(free.collect())
+        .free_flags();
+    if choices.flag() { shape.free_stack() } else { shape }
+}
+
+/// Whether the record of a site tells of operands and of what is live.
+fn has_operands(shape: CallShape) -> bool {
+    matches!(shape.kind(), SiteKind::Patchpoint | SiteKind::Told)
 }
 
 /// A register that values are in: general, sometimes a vector register.
@@ -241,8 +261,7 @@ fn offset(choices: &mut Chooser<'_>) -> i32 {
 /// A record as registration lets pass: a location for result and arguments each, the result in a
 /// register.
 fn record_spec(choices: &mut Chooser<'_>, shape: CallShape) -> RecordSpec {
-    let any_reg =
-        shape.kind() == SiteKind::Patchpoint && shape.convention() == crate::arch::Convention::AnyReg;
+    let any_reg = has_operands(shape) && shape.convention() == crate::arch::Convention::AnyReg;
     let mut spec = record(7).at(4);
     if any_reg && shape.has_result() {
         spec = spec.location(crate::stackmap::testing::reg(register(choices), 8));
@@ -251,7 +270,7 @@ fn record_spec(choices: &mut Chooser<'_>, shape: CallShape) -> RecordSpec {
     for _ in 0..args + u32::from(choices.below(5)) {
         spec = spec.location(value(choices));
     }
-    if shape.kind() == SiteKind::Patchpoint {
+    if has_operands(shape) {
         for _ in 0..choices.below(4) {
             spec = spec.live_out(register(choices), 8);
         }
@@ -260,7 +279,7 @@ fn record_spec(choices: &mut Chooser<'_>, shape: CallShape) -> RecordSpec {
 }
 
 fn return_offsets(choices: &mut Chooser<'_>, shape: CallShape, unit: u32) -> Vec<u32> {
-    if shape.kind() != SiteKind::Patchpoint || choices.flag() {
+    if !has_operands(shape) || choices.flag() {
         return Vec::new();
     }
     let return_offset = u32::from(choices.byte()) * unit % shape.reserved().get().max(1);

@@ -4,10 +4,15 @@
     reason = "the promise about foreign memory is an unsafe function"
 )]
 
-use alloc::string::String;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{AdoptionError, CodeTable, EhFrame, FunctionRange, Image};
+use gimli::UnwindSection;
+
+use super::{AdoptionError, CodeTable, EhFrame, FunctionRange, Graph, Image, Object};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::Arch;
 use crate::stackmap::{Endian, StackMap, StackMaps};
@@ -59,6 +64,99 @@ impl Adoption {
             },
             may_have_run: true,
         }
+    }
+
+    /// Code of which no stack map tells: its sites are told when it is
+    /// [registered](crate::engine::Registration::site), or there are none.
+    #[must_use]
+    pub fn without_stack_maps(arch: Arch) -> Self {
+        Self::new(arch, arch.endian(), Vec::new())
+    }
+
+    /// Code that another linker has placed, such as that of MCJIT or ORC: its functions with their
+    /// sizes, its stack maps, if it has any, its unwind information and tables, as the object says.
+    /// `address` is asked for the address of each section that is loaded, by its index in the file
+    /// and its name; `None` is for what was not placed.
+    ///
+    /// The sections have to be in memory as the object has them: a linker that makes code shorter
+    /// (relaxation on RISC-V) moves the rest to other offsets.
+    ///
+    #[cfg_attr(all(target_os = "linux", not(miri)), doc = "```")]
+    #[cfg_attr(not(all(target_os = "linux", not(miri))), doc = "```ignore")]
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let object: &[u8] = include_bytes!("../../examples/objects/inline_cache.o");
+    /// use patchpoint::addr::CodeAddr;
+    /// use patchpoint::image::Adoption;
+    ///
+    /// // In LLVM's `NotifyLoaded`: `Loaded.getSectionLoadAddress(Section)`.
+    /// let adoption = Adoption::from_object(object, |_index, name| match name {
+    ///     ".text" => Some(CodeAddr::new(0x7f00_0000_0000)),
+    ///     ".eh_frame" => Some(CodeAddr::new(0x7f00_0000_1000)),
+    ///     _ => None,
+    /// })?;
+    /// # let functions: Vec<_> = adoption.functions().collect();
+    /// # assert_eq!(functions[0].name, "get");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`AdoptionError::Link`]: the object is damaged; its stack maps, unwind information or tables refer to a section without an
+    /// address, or to a symbol that it does not define: give no address for those, then.
+    pub fn from_object(
+        object: &[u8],
+        mut address: impl FnMut(usize, &str) -> Option<CodeAddr>,
+    ) -> Result<Self, AdoptionError> {
+        let image = Object::parse(object).and_then(|object| {
+            let graph = Graph::new("object", object);
+            graph.placed(|id, name| address(id.index(), name))
+        });
+        Ok(Self {
+            image: image.map_err(Box::new)?,
+            may_have_run: true,
+        })
+    }
+
+    /// The functions that are known so far.
+    pub fn functions(&self) -> impl Iterator<Item = &FunctionRange> {
+        self.image.functions.iter()
+    }
+
+    /// Adds the functions of which the unwind information tells that was
+    /// [given](Self::eh_frame), each with its address and size, under the names that `name` has for
+    /// their addresses. Those without one are named by their addresses; those that are known already
+    /// stay as they are.
+    ///
+    /// # Errors
+    /// [`AdoptionError::EhFrame`]: the unwind information cannot be read; [`AdoptionError::Function`]: a function is longer than
+    /// 4 GiB, or is called through a descriptor (PowerPC ELFv1), of which unwind information does not tell.
+    pub fn functions_from_eh_frame(
+        mut self,
+        mut name: impl FnMut(CodeAddr) -> Option<String>,
+    ) -> Result<Self, AdoptionError> {
+        let mut known: BTreeSet<CodeAddr> = self.functions().map(|function| function.addr).collect();
+        let mut found = Vec::new();
+        for frames in &self.image.eh_frames {
+            found.extend(covered(self.image.endian, frames)?);
+        }
+        for (addr, len) in found {
+            if len == 0 || !known.insert(addr) {
+                continue;
+            }
+            let name = name(addr).unwrap_or_else(|| format!("function at {addr}"));
+            let refused = |name: String, reason| AdoptionError::Function { name, addr, reason };
+            if self.image.arch.has_descriptors() {
+                return Err(refused(
+                    name,
+                    "it is called through a descriptor: give it, and the address of that by `called_at`",
+                ));
+            }
+            let Ok(len) = u32::try_from(len) else {
+                return Err(refused(name, "it is longer than 4 GiB"));
+            };
+            self = self.function(name, addr, Len::new(len));
+        }
+        Ok(self)
     }
 
     /// The code has not been executed yet, and will not be before its module is
@@ -214,6 +312,29 @@ impl Adoption {
         }
         Ok(())
     }
+}
+
+/// The code that unwind information covers: each address with a length in bytes.
+fn covered(endian: Endian, frames: &EhFrame) -> Result<Vec<(CodeAddr, u64)>, AdoptionError> {
+    let refused = |why: gimli::Error| AdoptionError::EhFrame {
+        addr: frames.addr,
+        why: why.to_string(),
+    };
+    let endian = match endian {
+        Endian::Little => gimli::RunTimeEndian::Little,
+        Endian::Big => gimli::RunTimeEndian::Big,
+    };
+    let mut section = gimli::EhFrame::new(&frames.bytes, endian);
+    section.set_address_size(8);
+    let bases = gimli::BaseAddresses::default().set_eh_frame(frames.addr.get());
+    let (mut entries, mut found) = (section.entries(&bases), Vec::new());
+    while let Some(entry) = entries.next().map_err(refused)? {
+        if let gimli::CieOrFde::Fde(partial) = entry {
+            let entry = partial.parse(gimli::EhFrame::cie_from_offset).map_err(refused)?;
+            found.push((CodeAddr::new(entry.initial_address()), entry.len()));
+        }
+    }
+    Ok(found)
 }
 
 /// The ranges of sorted functions, those that touch as one.

@@ -10,8 +10,9 @@ use super::code::FunctionCode;
 use super::entry::EntrySpec;
 use super::functions::FunctionView;
 use super::marked::{self, Marks};
-use super::module::{Module, ModuleParts, SiteEntry};
+use super::module::{Module, ModuleParts, SiteEntry, ToldRecords};
 use super::scalable::ScalableVectors;
+use super::told::{self, SiteSpec};
 use crate::addr::{CodeAddr, FnOffset, Len};
 use crate::arch::registers::register_name;
 use crate::arch::{Arch, CallShape, Convention, SiteKind};
@@ -27,6 +28,7 @@ pub(crate) struct Unrecorded<'a> {
     pub(crate) entries: &'a [EntrySpec],
     pub(crate) marks: &'a [Marks],
     pub(crate) calls: &'a [CallSpec],
+    pub(crate) told: &'a [SiteSpec],
     /// Where marks are looked for.
     pub(crate) code_tables: &'a [CodeTable],
 }
@@ -98,11 +100,13 @@ pub(super) fn register_or<S: IntoShape>(
     for call in unrecorded.calls {
         calls::audit(&parts, call, &mut found).or_else(|error| refused(error.into()))?;
     }
+    let (records, returns) = told::audit(&parts, &code, unrecorded.told, &mut found, refused)?;
     let originals = std::mem::take(&mut found.originals);
     let (shapes, sites) = found.finish(&parts, &code, refused)?;
     drop(code);
     let callees = Callees::new(unrecorded.calls);
-    Ok(Module::new(parts, shapes, &sites, originals, callees))
+    let told = ToldRecords { records, returns };
+    Ok(Module::new(parts, shapes, &sites, originals, callees, told))
 }
 
 /// What a registration would be refused for.
@@ -510,7 +514,11 @@ fn candidate<'a>(
 }
 
 /// Sites of the C convention are filled for that of the architecture, not for that of Windows.
-fn audit_convention(parts: &ModuleParts, shape: CallShape, name: impl Fn() -> Box<SiteName>) -> Result<()> {
+pub(super) fn audit_convention(
+    parts: &ModuleParts,
+    shape: CallShape,
+    name: impl Fn() -> Box<SiteName>,
+) -> Result<()> {
     // protection: sites-of-windows-are-refused
     if parts.windows && shape.convention() == Convention::C {
         return Err(Error::SiteConvention { site: name() });

@@ -77,7 +77,9 @@ pub enum Error {
     )]
     ScalableVectors { site: Box<SiteName>, at: CodeAddr },
     /// The shape of a record said that it is of a kind that no stack map records.
-    #[error("{site} has a record: declare entry sites by function name, marked ones by PC section")]
+    #[error(
+        "{site} has a record: declare entry sites by function name, marked ones by PC section, told ones by `SiteSpec`"
+    )]
     EntryHasNoRecord { site: Box<SiteName> },
     /// There is no table about the code with the name of a PC section.
     #[error(
@@ -102,6 +104,18 @@ pub enum Error {
          or mark another instruction"
     )]
     BranchIntoSite { site: Box<SiteName>, from: CodeAddr, to: CodeAddr },
+    /// What was told of a site does not fit together.
+    #[error("{site}: {why}")]
+    ToldInconsistent { site: Box<SiteName>, why: &'static str },
+    /// What was told of a register cannot be.
+    #[error("{site}: register {register} ({name}) {why}")]
+    ToldRegister { site: Box<SiteName>, register: DwarfReg, name: String, why: &'static str },
+    /// Other instructions are there than was told.
+    #[error("{site} was told to hold {told}, and holds `{found}`: tell what is there, or where the site is")]
+    NotAsTold { site: Box<SiteName>, told: &'static str, found: String },
+    /// A return address cannot point there.
+    #[error("{site}: byte {return_offset}, to which a call may return, {why}")]
+    ToldReturnOffset { site: Box<SiteName>, return_offset: u32, why: &'static str },
     /// A call that is to be a site is in no function.
     #[error(
         "the call of {callee} at {at} is in no function: give the code that has it a symbol of type function"
@@ -217,6 +231,10 @@ impl Error {
             | Self::ResultNotRegister { .. }
             | Self::EntryNotNops { .. }
             | Self::EntryNotAtStart { .. }
+            | Self::ToldInconsistent { .. }
+            | Self::ToldRegister { .. }
+            | Self::NotAsTold { .. }
+            | Self::ToldReturnOffset { .. }
             | Self::ReservedBeyondRecorded { .. }
             | Self::ReservedLengthNotTold { .. }
             | Self::ReservedLengthAmbiguous { .. }
@@ -249,6 +267,10 @@ impl Error {
             | Self::SiteUndecodable { site, .. }
             | Self::NotLlvmPatchpoint { site, .. }
             | Self::EntryNotNops { site, .. }
+            | Self::ToldInconsistent { site, .. }
+            | Self::ToldRegister { site, .. }
+            | Self::NotAsTold { site, .. }
+            | Self::ToldReturnOffset { site, .. }
             | Self::EntryNotAtStart { site, .. }
             | Self::ReservedBeyondRecorded { site, .. }
             | Self::ReservedLengthNotTold { site, .. }

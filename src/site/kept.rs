@@ -31,6 +31,16 @@ pub(super) struct Origin {
     pub(super) function: u32,
 }
 
+/// Who tells of the values at a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum RecordedBy {
+    /// There is no record.
+    Nobody,
+    StackMap,
+    /// The record was made of what was told.
+    Runtime,
+}
+
 /// What a site has in common with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SiteForm {
@@ -40,8 +50,8 @@ pub(super) struct SiteForm {
     pub(super) shape: u16,
     /// How many bytes the last instruction of a shadow extends beyond it.
     pub(super) overhang: u8,
-    /// Whether it has a record.
-    pub(super) recorded: bool,
+    /// Which record it has.
+    pub(super) recorded: RecordedBy,
 }
 
 /// So many sites are looked at together: as many as a cache line has.
@@ -95,7 +105,11 @@ impl Sites {
                     reserved: shape.reserved(),
                     shape: entry.shape,
                     overhang: entry.overhang,
-                    recorded: entry.record.is_some(),
+                    recorded: match (entry.record, entry.told) {
+                        (None, _) => RecordedBy::Nobody,
+                        (Some(_), false) => RecordedBy::StackMap,
+                        (Some(_), true) => RecordedBy::Runtime,
+                    },
                 }),
             });
         }

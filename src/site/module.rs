@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 use super::calls::Callees;
 use super::describe::Descriptions;
 use super::functions::{FunctionView, Functions};
-use super::kept::{KeptSite, Origin, SiteForm, Sites};
+use super::kept::{KeptSite, Origin, RecordedBy, SiteForm, Sites};
 use super::owner::Owner;
+use super::told::FoundReturns;
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext, SiteKind, calls};
@@ -37,8 +38,10 @@ pub struct SiteKey {
 pub(super) struct SiteEntry {
     pub(super) id: RecordId,
     pub(super) addr: CodeAddr,
-    /// `None` for entry sites.
+    /// `None` for sites without a record, such as entry sites.
     pub(super) record: Option<RecordRef>,
+    /// Its record is among those that were made of what was told.
+    pub(super) told: bool,
     pub(super) function: u32,
     pub(super) shape: u16,
     /// How many bytes the last instruction of a shadow extends beyond it.
@@ -60,12 +63,24 @@ impl SiteEntry {
             id,
             addr,
             record,
+            told: false,
             function,
             shape: 0,
             overhang,
             original: 0,
         }
     }
+
+    /// The same, with a record that was made of what was told.
+    pub(super) fn told(self) -> Self {
+        Self { told: true, ..self }
+    }
+}
+
+/// What was told of the sites of a module, where that is more than their shapes.
+pub(super) struct ToldRecords {
+    pub(super) records: OwnedMaps,
+    pub(super) returns: FoundReturns,
 }
 
 /// What a module is made of.
@@ -106,6 +121,8 @@ pub(super) struct Inner {
     originals: Box<[u8]>,
     released: AtomicBool,
     callees: Callees,
+    /// Most modules have no told site: they pay one word.
+    told: Option<Box<ToldRecords>>,
     on_demand: OnceLock<Box<OnDemand>>,
 }
 
@@ -139,6 +156,7 @@ impl Module {
         sites: &[SiteEntry],
         originals: Vec<u8>,
         callees: Callees,
+        told: ToldRecords,
     ) -> Self {
         let released = AtomicBool::new(parts.may_have_run);
         Self(Arc::new(Inner {
@@ -148,6 +166,7 @@ impl Module {
             originals: originals.into_boxed_slice(),
             released,
             callees,
+            told: sites.iter().any(|site| site.told).then(|| Box::new(told)),
             on_demand: OnceLock::new(),
         }))
     }
@@ -343,20 +362,29 @@ impl Module {
 
 impl Inner {
     fn id(&self, index: u32) -> RecordId {
-        if self.sites.form_of(index).recorded {
-            let id = self.parts.maps.id_at(self.sites.origin(index).at);
+        if let Some(maps) = self.maps_of(index) {
+            let id = maps.id_at(self.sites.origin(index).at);
             return id.expect(REFERRED);
         }
         let id = self.sites.entry_ids.get(self.sites.origin(index).at as usize);
         *id.expect("a site that no stack map records was given an ID")
     }
 
-    /// The record of a site with the constants that it refers to, if a stack map records it.
-    fn record(&self, index: u32) -> Option<(Record<'_>, Constants<'_>)> {
-        if !self.sites.form_of(index).recorded {
-            return None;
+    /// The stack maps that have the record of a site, if it has one.
+    fn maps_of(&self, index: u32) -> Option<&OwnedMaps> {
+        match self.sites.form_of(index).recorded {
+            RecordedBy::Nobody => None,
+            RecordedBy::StackMap => Some(&self.parts.maps),
+            RecordedBy::Runtime => {
+                let told = self.told.as_ref();
+                Some(&told.expect("a module with a told site has what was told").records)
+            }
         }
-        let record = self.parts.maps.at(self.sites.origin(index).at);
+    }
+
+    /// The record of a site with the constants that it refers to, if it has one.
+    fn record(&self, index: u32) -> Option<(Record<'_>, Constants<'_>)> {
+        let record = self.maps_of(index)?.at(self.sites.origin(index).at);
         Some(record.expect(REFERRED))
     }
 }
@@ -574,10 +602,25 @@ impl Site {
         Ok(bytes)
     }
 
-    /// Whether a stack map records it: it is no entry site, nor a marked one.
+    /// Whether it has a record: a patchpoint and a shadow have LLVM's, a told site has one that was
+    /// made of what was told.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
-        self.form().recorded
+        self.form().recorded != RecordedBy::Nobody
+    }
+
+    /// The offsets in it to which return addresses may point that the runtime has told, ascending.
+    pub(crate) fn told_return_offsets(&self) -> impl Iterator<Item = u32> + '_ {
+        let addr = self.addr();
+        let told = self.module.0.told.iter();
+        let told = told.filter(|_| self.form().recorded == RecordedBy::Runtime);
+        let returns = told.flat_map(move |told| {
+            let first = told.returns.partition_point(|(site, _)| *site < addr);
+            told.returns.iter().skip(first)
+        });
+        returns
+            .take_while(move |(site, _)| *site == addr)
+            .map(|(_, offset)| *offset)
     }
 
     /// The address after its last byte.
@@ -621,8 +664,8 @@ impl Site {
         &self.module
     }
 
-    /// Its record with the constants that the record refers to; `None` for a site that no stack map
-    /// records.
+    /// Its record with the constants that the record refers to: of a told site, one that was made
+    /// of what was told. `None` for a site that has none.
     #[must_use]
     pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
         self.module.0.record(self.index)

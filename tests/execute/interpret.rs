@@ -366,7 +366,8 @@ impl<'p> Interpreter<'p> {
 
     fn location_of(&self, operand: Operand) -> Option<patchpoint::stackmap::Location> {
         let shape = self.program.shape;
-        let results = usize::from(shape.has_result() && shape.kind() == SiteKind::Patchpoint && !self.is_c());
+        let has_result = shape.has_result() && matches!(shape.kind(), SiteKind::Patchpoint | SiteKind::Told);
+        let results = usize::from(has_result && !self.is_c());
         let args = if self.is_c() {
             0
         } else {

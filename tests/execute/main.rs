@@ -443,7 +443,8 @@ fn clobbered(program: &Program, written: &[u16]) -> RegSet {
     let shape = program.shape;
     let is_c = shape.convention() == Convention::C;
     let set = |numbers: &mut dyn Iterator<Item = u16>| numbers.map(DwarfReg::new).collect::<RegSet>();
-    let skip = usize::from(!is_c && shape.has_result() && shape.kind() == SiteKind::Patchpoint);
+    let has_result = matches!(shape.kind(), SiteKind::Patchpoint | SiteKind::Told);
+    let skip = usize::from(!is_c && shape.has_result() && has_result);
     let recorded = program
         .locations
         .iter()
@@ -452,8 +453,13 @@ fn clobbered(program: &Program, written: &[u16]) -> RegSet {
             patchpoint::stackmap::LocationKind::Register { reg, .. } => Some(reg),
             _ => None,
         });
-    let mut needed: RegSet = recorded.collect();
-    needed = needed.union(set(&mut program.live_outs.iter().copied()));
+    let recorded: RegSet = recorded.collect();
+    let mut needed = recorded;
+    // That a result is live behind the site says that it is one.
+    let of_c = [HOST.int_result, HOST.float_result];
+    let is_result = |reg: &u16| is_c && shape.has_result() && of_c.contains(reg);
+    let live_outs = program.live_outs.iter().copied();
+    needed = needed.union(set(&mut live_outs.filter(|reg| !is_result(reg))));
     if is_c {
         let count = shape.arg_count() as usize;
         needed = needed.union(set(&mut HOST.int_args.iter().copied().take(count)));
@@ -463,6 +469,8 @@ fn clobbered(program: &Program, written: &[u16]) -> RegSet {
     let free = match shape.kind() {
         SiteKind::Entry => registers.free_at_entry,
         SiteKind::Marked | SiteKind::Call => RegSet::EMPTY,
+        SiteKind::Told if is_c => registers.lost_in_c_call.union(shape.free_registers()),
+        SiteKind::Told => shape.free_registers(),
         SiteKind::Shadow => registers.always_free,
         SiteKind::Patchpoint if is_c => registers.always_free.union(registers.lost_in_c_call),
         SiteKind::Patchpoint => registers.free_at_any_reg,
@@ -470,7 +478,9 @@ fn clobbered(program: &Program, written: &[u16]) -> RegSet {
     let mut clobbered = free.difference(needed);
     let result = match program.locations.first().map(|location| location.kind) {
         Some(patchpoint::stackmap::LocationKind::Register { reg, .. })
-            if skip == 1 && !needed.contains(reg) =>
+            // That it is live behind the site says that the result is. At a told site it holds what it held, if no
+            // sequence writes it.
+            if skip == 1 && !recorded.contains(reg) && shape.kind() == SiteKind::Patchpoint =>
         {
             Some(reg)
         }

@@ -323,19 +323,37 @@ impl<'r> Maker<'r> {
 
     fn shape(&mut self) -> CallShape {
         let reserved = self.one_of(&[8, 16, 32, 64, 128, 128, 256, 256, 512]);
-        let shape = match self.random.below(8) {
+        let shape = match self.random.below(11) {
             0 => CallShape::entry(reserved),
             1 => return CallShape::shadow(reserved),
             2..=4 => CallShape::c(reserved),
+            8..=10 => self.told(reserved),
             _ => CallShape::any_reg(reserved),
         };
         let shape = shape.args(self.random.below(10) as u32);
         if self.one_in(5) { shape } else { shape.result() }
     }
 
+    /// A told site with some registers free, mostly the flags, and the stack now and then.
+    fn told(&mut self, reserved: u32) -> CallShape {
+        let convention = match self.one_in(4) {
+            true => patchpoint::arch::Convention::C,
+            false => patchpoint::arch::Convention::AnyReg,
+        };
+        let count = self.random.below(8);
+        let free = (0..count).map(|_| DwarfReg::new(self.general())).collect();
+        let mut shape = CallShape::told(convention, reserved).free(free);
+        if !self.one_in(4) {
+            shape = shape.free_flags();
+        }
+        match self.one_in(2) {
+            true => shape.free_stack(),
+            false => shape,
+        }
+    }
+
     fn record(&mut self, shape: CallShape) -> Vec<Location> {
-        let any_reg = shape.kind() == patchpoint::arch::SiteKind::Patchpoint
-            && shape.convention() == patchpoint::arch::Convention::AnyReg;
+        let any_reg = has_record(shape) && shape.convention() == patchpoint::arch::Convention::AnyReg;
         let mut locations = Vec::new();
         if shape.kind() == patchpoint::arch::SiteKind::Entry {
             return locations;
@@ -477,7 +495,7 @@ impl<'r> Maker<'r> {
         };
         self.lives = locations.len().saturating_sub(of_the_call);
         let mut live_outs = Vec::new();
-        if shape.kind() == patchpoint::arch::SiteKind::Patchpoint {
+        if has_record(shape) {
             live_outs.extend((0..self.random.below(3)).map(|_| 0));
             live_outs = live_outs.iter().map(|_| self.general()).collect();
         }
@@ -511,6 +529,12 @@ impl<'r> Maker<'r> {
             steps,
         }
     }
+}
+
+/// Whether the site's record tells of operands and of what is live.
+fn has_record(shape: CallShape) -> bool {
+    use patchpoint::arch::SiteKind;
+    matches!(shape.kind(), SiteKind::Patchpoint | SiteKind::Told)
 }
 
 /// Where a location's slot is, if it has one.

@@ -85,7 +85,10 @@ pub enum Error {
     )]
     ReturnNotAllowed { site: Box<SiteName>, op: u32 },
     /// A call where its return address would overwrite the red zone, or misalign the stack.
-    #[error("{site}: operation {op} calls, which only a patchpoint allows: jump to an exit stub instead")]
+    #[error(
+        "{site}: operation {op} calls, which only a patchpoint allows, and a told site with a free stack and free flags: jump \
+         to an exit stub instead"
+    )]
     CallNotAllowed { site: Box<SiteName>, op: u32 },
     /// The stub is too far from its site for the jump in place.
     #[error(

@@ -11,7 +11,7 @@ use llvm_stackmaps::{Constants, Record};
 pub struct SiteContext<'a> {
     /// The architecture of the site.
     pub arch: Arch,
-    /// The ID of the site's record, or the ID the runtime chose for an entry site.
+    /// The ID of the site's record, or the ID the runtime chose for it.
     pub id: RecordId,
     /// The name of the function, where it is known.
     pub function: Option<&'a str>,
@@ -21,7 +21,8 @@ pub struct SiteContext<'a> {
     pub addr: CodeAddr,
     /// Kind, reserved length, convention, result, arguments.
     pub shape: CallShape,
-    /// The stack map record; `None` for sites that have none (entry sites).
+    /// The stack map record, or that which was made of what was told; `None` for sites that have
+    /// none (entries, marked sites, calls).
     pub record: Option<Record<'a>>,
     /// The large constants that `ConstantIndex` locations of the record refer to.
     pub constants: Constants<'a>,

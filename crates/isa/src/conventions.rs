@@ -15,6 +15,9 @@ pub struct Registers {
     pub free_at_entry: RegSet,
     /// General registers that a C call may change.
     pub caller_saved: RegSet,
+    /// General registers that a C call keeps, and that code may have for values: not the stack
+    /// pointer, nor what points to the thread or to a table.
+    pub kept_by_calls: RegSet,
     /// Registers that are neither general ones nor hold vectors, which the encoder asks for:
     /// conditions, links.
     pub special: RegSet,

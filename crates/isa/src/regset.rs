@@ -101,6 +101,13 @@ impl RegSet {
         self.0 == 0
     }
 
+    /// The set as bits: bit 0 stands for the register with DWARF number 0, and so on.
+    #[must_use]
+    #[inline]
+    pub const fn bits(self) -> u128 {
+        self.0
+    }
+
     /// The register of the lowest DWARF number.
     #[must_use]
     #[inline]

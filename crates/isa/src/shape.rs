@@ -4,6 +4,8 @@ use core::fmt;
 
 use llvm_stackmaps::addr::Len;
 
+use crate::RegSet;
+
 /// How a patchpoint passes its arguments, which decides what a sequence may clobber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Convention {
@@ -29,6 +31,9 @@ pub enum SiteKind {
     /// A call or jump of compiled code to a function, which can be retargeted: recorded while
     /// linking.
     Call,
+    /// Whatever a runtime, or a compiler other than LLVM, says is there: nops, a call, a jump, some
+    /// instructions. Its record is made of what was told.
+    Told,
 }
 
 impl SiteKind {
@@ -49,6 +54,7 @@ impl fmt::Display for SiteKind {
             Self::Entry => "entry",
             Self::Marked => "marked site",
             Self::Call => "call site",
+            Self::Told => "told site",
         })
     }
 }
@@ -67,6 +73,10 @@ pub struct CallShape {
     reserved: Len,
     has_result: bool,
     args: u32,
+    /// Of a told site, besides what its convention leaves free.
+    free: RegSet,
+    has_free_flags: bool,
+    has_free_stack: bool,
 }
 
 impl CallShape {
@@ -77,6 +87,9 @@ impl CallShape {
             reserved: Len::new(reserved),
             has_result: false,
             args: 0,
+            free: RegSet::EMPTY,
+            has_free_flags: false,
+            has_free_stack: false,
         }
     }
 
@@ -120,6 +133,53 @@ impl CallShape {
     #[inline]
     pub const fn call(len: u32) -> Self {
         Self::new(SiteKind::Call, Convention::C, len)
+    }
+
+    /// A told site of `reserved` bytes.
+    ///
+    /// With [`Convention::AnyReg`] arguments and result are in the registers of its record, and
+    /// nothing is free that is not said to be: no register, no flags, nothing below the stack
+    /// pointer. With [`Convention::C`] the site is one at which a C function could be called: what
+    /// such a call may lose is free, the flags and the stack too.
+    ///
+    /// ```
+    /// use patchpoint_isa::{CallShape, Convention, RegSet, x86_64};
+    /// let shape = CallShape::told(Convention::AnyReg, 16).args(1).free(RegSet::of(&[x86_64::R10]));
+    /// assert!(!shape.has_free_flags());
+    /// ```
+    #[must_use]
+    #[inline]
+    pub const fn told(convention: Convention, reserved: u32) -> Self {
+        let mut shape = Self::new(SiteKind::Told, convention, reserved);
+        shape.has_free_flags = matches!(convention, Convention::C);
+        shape.has_free_stack = shape.has_free_flags;
+        shape
+    }
+
+    /// Sequences of the told site may change these registers, besides those that its convention
+    /// leaves free. At sites of other kinds this says nothing.
+    #[must_use]
+    #[inline]
+    pub const fn free(mut self, regs: RegSet) -> Self {
+        self.free = self.free.union(regs);
+        self
+    }
+
+    /// Sequences of the told site may change the flags of arithmetic.
+    #[must_use]
+    #[inline]
+    pub const fn free_flags(mut self) -> Self {
+        self.has_free_flags = true;
+        self
+    }
+
+    /// At the told site the stack is as at a call of a C function: the stack pointer is aligned for
+    /// it, nothing below it is in use, and what callees own of the frame is theirs.
+    #[must_use]
+    #[inline]
+    pub const fn free_stack(mut self) -> Self {
+        self.has_free_stack = true;
+        self
     }
 
     /// The patchpoint returns a value.
@@ -179,5 +239,26 @@ impl CallShape {
     #[inline]
     pub const fn arg_count(&self) -> u32 {
         self.args
+    }
+
+    /// The registers that a told site leaves free besides those of its convention.
+    #[must_use]
+    #[inline]
+    pub const fn free_registers(&self) -> RegSet {
+        self.free
+    }
+
+    /// Whether sequences of a told site may change the flags of arithmetic.
+    #[must_use]
+    #[inline]
+    pub const fn has_free_flags(&self) -> bool {
+        self.has_free_flags
+    }
+
+    /// Whether the stack of a told site is as at a call.
+    #[must_use]
+    #[inline]
+    pub const fn has_free_stack(&self) -> bool {
+        self.has_free_stack
     }
 }

@@ -114,7 +114,8 @@ pub enum Error {
     Clobber { at: Box<InstructionAt>, register: &'static str },
     /// A write to flags of arithmetic that somebody may look at.
     #[error(
-        "{at}: may change flags of arithmetic, which count as live at a marked site: use instructions that leave them alone"
+        "{at}: may change flags of arithmetic, which count as live at a marked site, and at a told one that was not said \
+         to have free flags: use instructions that leave them alone, or say `free_flags`"
     )]
     Flags { at: Box<InstructionAt> },
     /// Control leaves for a place that needs a register that may have been written.
@@ -153,6 +154,12 @@ pub enum Error {
          lower the stack pointer by {zone} bytes before"
     )]
     RedZone { at: Box<InstructionAt>, zone: i64 },
+    /// A call from a site of which nobody has said that a callee finds a stack there.
+    #[error(
+        "{at}: calls, and nobody has said that the stack at this told site is as at a call: say `free_stack` or a convention \
+         if it is, or jump to an exit stub"
+    )]
+    StackNotFree { at: Box<InstructionAt> },
     /// A return offset is not the start of an instruction of the site.
     #[error(
         "{site}: a call may return to byte {return_offset}, where no instruction of the new code starts: wait \
@@ -232,6 +239,7 @@ impl Error {
             | Self::StackExit { .. }
             | Self::StackAlign { .. }
             | Self::RedZone { .. }
+            | Self::StackNotFree { .. }
             | Self::ReturnOffset { .. }
             | Self::ReturnOffsetTail { .. }
             | Self::ShadowReturnOffset { .. }
@@ -273,6 +281,7 @@ impl Error {
             | Self::StackExit { at, .. }
             | Self::StackAlign { at, .. }
             | Self::RedZone { at, .. }
+            | Self::StackNotFree { at, .. }
             | Self::ReturnOffsetTail { at, .. }
             | Self::Refused { at, .. } => Some(&at.site),
             Self::Original { .. } => None,

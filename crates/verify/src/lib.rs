@@ -27,11 +27,12 @@
 //!    `SiteContext::trust_live_outs`. A call writes what its target's contract leaves open. What is written
 //!    counts as lost even if it is restored later. No recorded value is lost before a jump that never returns:
 //!    an exit stub reads all of them. At a marked site, of which no record tells what is live, nothing may be written. The flags of
-//!    arithmetic are free everywhere but there.
+//!    arithmetic are free everywhere but there. At a told site what was told to be free may be written, and with the C
+//!    convention what is free at a C patchpoint; its flags only if that was told.
 //! 5. **Stack.** The depth is known everywhere, the same on every path, never above where it was on entry, and
-//!    the same as on entry at every exit. In a shadow, marked or entry site the red zone is not written (stack memory is
+//!    the same as on entry at every exit. In a shadow, marked or entry site, and a told one without a free stack, the red zone is not written (stack memory is
 //!    written only after the stack pointer was lowered past it), and at an entry not the return address. Calls of
-//!    C functions find the stack aligned. Stores into the function's own frame, recorded slots included, are the
+//!    C functions find the stack aligned; a told site calls only with a free stack. Stores into the function's own frame, recorded slots included, are the
 //!    runtime's business, and so are stores through any register but the stack pointer.
 //! 6. **Return offsets** are instruction boundaries followed only by nops up to the end; on PowerPC64 the TOC pointer is
 //!    restored there first. A shadow or marked site can have none.
@@ -118,8 +119,8 @@ pub use error::{Error, ErrorKind, InstructionAt, Result};
 pub use exchange::{check_exchange, check_trap};
 pub use field::OpenField;
 pub use listing::{ListingLine, disassemble};
-pub use original::{DecodedFunction, Original, boundaries, is_call, original, patchpoint_prefix};
-pub use policy::{callee_saved, not_kept};
+pub use original::{DecodedFunction, Original, boundaries, is_call, is_jump, original, patchpoint_prefix};
+pub use policy::{callee_saved, kept_registers, not_kept};
 pub use scalable::first_scalable;
 pub use template::{Content, Template};
 pub use walk::Checked;

@@ -100,11 +100,23 @@ pub fn boundaries(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<u32> {
 
 /// Whether the bytes are one instruction, a call that returns to their end.
 pub fn is_call(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> bool {
+    is_one(arch, addr, bytes, |f| {
+        matches!(f.flow, Flow::Call(_)) && f.return_address() == f.end()
+    })
+}
+
+/// Whether the bytes are one instruction, which always jumps to an address that it names.
+pub fn is_jump(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> bool {
+    is_one(arch, addr, bytes, |f| {
+        matches!(f.flow, Flow::Jump(Dest::Address(_)))
+    })
+}
+
+fn is_one(arch: Arch, addr: CodeAddr, bytes: &[u8], it: impl Fn(&Facts) -> bool) -> bool {
     let mut code = Vec::new();
     let wraps = addr.get().checked_add(bytes.len() as u64).is_none();
     let decodes = !wraps && (super::dispatch::isa(arch).decode)(addr.get(), bytes, &mut code).is_ok();
-    let is_call = |f: &Facts| matches!(f.flow, Flow::Call(_)) && f.return_address() == f.end();
-    decodes && matches!(code.as_slice(), [one] if is_call(one))
+    decodes && matches!(code.as_slice(), [one] if it(one))
 }
 
 /// How many of the bytes from `addr` on look like a patchpoint's: LLVM's call, if there is one, and

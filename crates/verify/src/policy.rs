@@ -31,16 +31,18 @@ impl Policy {
             // Nobody has told what is live: everything is.
             // protection: marks-keep-registers
             (SiteKind::Marked | SiteKind::Call, _) => (RegSet::EMPTY, RegSet::EMPTY),
+            // protection: told-sites-keep-registers
+            (SiteKind::Told, Convention::AnyReg) => (free_as_told(site, abi, &recorded), recorded.result),
+            (SiteKind::Told, Convention::C) => {
+                let free = free_at_c(site, abi, &recorded).union(free_as_told(site, abi, &recorded));
+                (free, result_of_call(site, abi))
+            }
             (SiteKind::Patchpoint, Convention::AnyReg) => (
                 abi.scratch_at_any_reg.difference(recorded.values),
                 recorded.result,
             ),
             (SiteKind::Patchpoint, Convention::C) => {
-                let result = match site.shape.has_result() {
-                    true => abi.result,
-                    false => RegSet::EMPTY,
-                };
-                (free_at_c(site, abi, &recorded), result)
+                (free_at_c(site, abi, &recorded), result_of_call(site, abi))
             }
         };
         let writable = free.union(result.intersection(declared.outputs));
@@ -65,6 +67,28 @@ impl Policy {
 #[must_use]
 pub fn callee_saved(arch: Arch) -> RegSet {
     super::dispatch::isa(arch).abi.callee_saved
+}
+
+/// Where a C call leaves its result, if the site has one.
+fn result_of_call(site: &SiteContext<'_>, abi: &Abi) -> RegSet {
+    match site.shape.has_result() {
+        true => abi.result,
+        false => RegSet::EMPTY,
+    }
+}
+
+/// What a told site was said to leave free, if nothing that is needed is there.
+fn free_as_told(site: &SiteContext<'_>, abi: &Abi, recorded: &Recorded) -> RegSet {
+    let told = site.shape.free_registers().intersection(abi.known);
+    // protection: told-operands-are-kept
+    told.difference(recorded.values).difference(recorded.live_outs)
+}
+
+/// The registers of which the checker knows that patches and exits keep them: those that a told
+/// site may name.
+#[must_use]
+pub fn kept_registers(arch: Arch) -> RegSet {
+    super::dispatch::isa(arch).abi.known
 }
 
 /// What a C call may lose that nobody will look at.
@@ -145,7 +169,7 @@ impl Recorded {
                 register: reg,
             }),
         };
-        let result_first = site.shape.kind() == SiteKind::Patchpoint
+        let result_first = matches!(site.shape.kind(), SiteKind::Patchpoint | SiteKind::Told)
             && site.shape.convention() == Convention::AnyReg
             && site.shape.has_result();
         for (index, location) in record.locations().enumerate() {

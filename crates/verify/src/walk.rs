@@ -335,10 +335,17 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// At a marked site somebody may look at flags of arithmetic later.
+    /// At a marked site, or one that was told and not said to have free flags, somebody may look at
+    /// flags of arithmetic later.
     fn check_flags(&self, index: usize, facts: &Facts) -> Result<()> {
-        // protection: marks-keep-flags
-        match facts.flags && self.site.shape.kind() == SiteKind::Marked {
+        let are_kept = match self.site.shape.kind() {
+            // protection: marks-keep-flags
+            SiteKind::Marked => true,
+            // protection: told-sites-keep-flags
+            SiteKind::Told => !self.site.shape.has_free_flags(),
+            SiteKind::Patchpoint | SiteKind::Shadow | SiteKind::Entry | SiteKind::Call => false,
+        };
+        match facts.flags && are_kept {
             true => Err(Error::Flags { at: self.at(index) }),
             false => Ok(()),
         }
@@ -375,8 +382,14 @@ impl<'a> Walk<'a> {
 
     fn check_store(&self, index: usize, facts: &Facts, before: PathState) -> Result<()> {
         let kind = self.site.shape.kind();
-        if kind == SiteKind::Patchpoint || facts.store == StackStore::None {
+        let is_free = match kind {
             // For LLVM a patchpoint is a call: what is below the stack pointer is free.
+            SiteKind::Patchpoint => true,
+            // protection: told-sites-keep-the-red-zone
+            SiteKind::Told => self.site.shape.has_free_stack(),
+            SiteKind::Shadow | SiteKind::Entry | SiteKind::Marked | SiteKind::Call => false,
+        };
+        if is_free || facts.store == StackStore::None {
             return Ok(());
         }
         let abi = &self.isa.abi;
@@ -461,6 +474,7 @@ impl<'a> Walk<'a> {
         if self.is_inside(to) {
             return Err(self.inside(index, to));
         }
+        self.check_called_from(index)?;
         let mut lost = RegSet::EMPTY;
         for on_return in self.contracts(index, to)? {
             lost = lost.union(self.check_contract(index, to, on_return, state)?);
@@ -469,6 +483,20 @@ impl<'a> Walk<'a> {
         state.written = state.written.union(lost);
         state.known = state.known.without(lost);
         self.fall(index, state)
+    }
+
+    /// A callee has a frame, and changes the flags.
+    fn check_called_from(&self, index: usize) -> Result<()> {
+        let shape = &self.site.shape;
+        if shape.kind() != SiteKind::Told {
+            return Ok(());
+        }
+        // protection: told-sites-call-where-they-may
+        match (shape.has_free_stack(), shape.has_free_flags()) {
+            (true, true) => Ok(()),
+            (false, _) => Err(Error::StackNotFree { at: self.at(index) }),
+            (true, false) => Err(Error::Flags { at: self.at(index) }),
+        }
     }
 
     /// What a call of a target under this contract loses.
@@ -490,7 +518,7 @@ impl<'a> Walk<'a> {
         self.check_writes(index, lost.difference(self.policy.result))?;
         // protection: checker-stack-alignment
         if on_return == OnReturn::FollowsC && state.depth % abi.stack_align != 0 {
-            // Only a C patchpoint comes here, and LLVM aligns the stack for its call.
+            // Only sites come here at which the stack is aligned for a call.
             return Err(Error::StackAlign {
                 at: self.at(index),
                 depth: state.depth,

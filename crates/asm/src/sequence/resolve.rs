@@ -308,7 +308,14 @@ impl<'s, 'a> Resolver<'s, 'a> {
     }
 
     fn call(&mut self, addr: CodeAddr, on_return: OnReturn) -> Result<Op<'static>> {
-        if self.site.shape.kind() != SiteKind::Patchpoint {
+        let shape = &self.site.shape;
+        let allowed = match shape.kind() {
+            SiteKind::Patchpoint => true,
+            // A callee changes the flags, and has a frame.
+            SiteKind::Told => shape.has_free_flags() && shape.has_free_stack(),
+            SiteKind::Shadow | SiteKind::Entry | SiteKind::Marked | SiteKind::Call => false,
+        };
+        if !allowed {
             return Err(Error::CallNotAllowed {
                 site: SiteName::of(self.site),
                 op: self.op,
@@ -325,10 +332,19 @@ impl<'s, 'a> Resolver<'s, 'a> {
         Ok(Op::Call(addr))
     }
 
+    /// Whether it is a told site at which nothing is free but what was said to be.
+    fn is_told_by_registers(&self) -> bool {
+        self.site.shape.kind() == SiteKind::Told && !self.is_c()
+    }
+
     /// A target that preserves all registers still costs those that the call itself needs.
     fn lose_in_call(&mut self) -> Result<()> {
         let lost = self.registers.lost_in_any_call;
-        if let Some(reg) = lost.intersection(self.free.needed).first() {
+        let overwritten = match self.is_told_by_registers() {
+            true => lost.difference(self.free.writable),
+            false => lost.intersection(self.free.needed),
+        };
+        if let Some(reg) = overwritten.first() {
             return Err(self.overwrites(reg));
         }
         self.flow.call(lost, RegSet::EMPTY);
@@ -339,6 +355,8 @@ impl<'s, 'a> Resolver<'s, 'a> {
         let lost = self.registers.lost_in_c_call;
         let overwritten = if self.is_c() {
             lost.intersection(self.free.needed)
+        } else if self.is_told_by_registers() {
+            lost.difference(self.free.writable).difference(self.free.results)
         } else {
             lost.difference(self.registers.always_free)
                 .difference(self.free.results)

@@ -2,7 +2,7 @@
 //!
 //! Free are: the registers that LLVM itself clobbers at every site; at a patchpoint with the C
 //! convention the caller-saved registers that hold no argument, no recorded value and no live-out;
-//! and the result register until the sequence writes it, if nothing else is there. Registers that
+//! at a told site what was told, and what its convention says; and the result register until the sequence writes it, if nothing else is there. Registers that
 //! the sequence names itself are left to it.
 
 use llvm_stackmaps::LocationKind;
@@ -49,8 +49,12 @@ impl Free {
         let (recorded, live_outs) = (recorded(site), live_outs(site));
         let arguments = arguments(site, registers);
         let results = results(site, registers, result);
+        let told = is_told(site);
         let unseen = match site.trust_live_outs && is_c(site) {
             true => RegSet::EMPTY,
+            false if told => registers
+                .live_unless_trusted
+                .difference(site.shape.free_registers()),
             false => registers.live_unless_trusted,
         };
         let needed = recorded.union(live_outs.difference(results)).union(unseen);
@@ -60,11 +64,18 @@ impl Free {
             SiteKind::Shadow => registers.always_free,
             SiteKind::Entry => registers.free_at_entry,
             SiteKind::Marked | SiteKind::Call => RegSet::EMPTY,
+            SiteKind::Told if is_c(site) => registers.lost_in_c_call.union(site.shape.free_registers()),
+            SiteKind::Told => site.shape.free_registers(),
         };
         let writable = free_here.difference(needed).difference(results);
         let named = named(sequence);
+        let general = match told {
+            // Whoever says that such a register is free has saved it, or never had it.
+            true => registers.caller_saved.union(registers.kept_by_calls),
+            false => registers.caller_saved,
+        };
         let scratch = writable
-            .intersection(registers.caller_saved.union(registers.special))
+            .intersection(general.union(registers.special))
             .difference(named)
             .difference(arguments);
         // The registers that are free everywhere are the only ones that far branches may count on.
@@ -80,6 +91,9 @@ impl Free {
         let scratch = scratch.difference(temp.into_iter().collect());
         let result_until = result
             .filter(|reg| !entry && !registers.vectors.contains(*reg))
+            // Where no call is, the register may hold something for those who do not come to that.
+            // protection: told-results-are-no-scratch
+            .filter(|_| !told || is_c(site))
             .filter(|reg| !recorded.union(arguments).union(named).contains(*reg))
             .and_then(|reg| first_write(sequence, site, live_outs.contains(reg)).map(|at| (reg, at)));
         Self {
@@ -103,6 +117,10 @@ impl Free {
             _ => self.scratch,
         }
     }
+}
+
+fn is_told(site: &SiteContext<'_>) -> bool {
+    site.shape.kind() == SiteKind::Told
 }
 
 fn is_c(site: &SiteContext<'_>) -> bool {
@@ -190,22 +208,36 @@ fn first_write(sequence: &Sequence, site: &SiteContext<'_>, needs_integer: bool)
             return None;
         }
         let (mut reads, mut writes) = (false, operation.follows_c());
+        let mut writes_integer = writes || !is_c(site);
         operation.each_operand(|operand, access| {
             if is_result(operand) {
                 reads |= access != Access::Write;
                 writes |= access == Access::Write;
+                writes_integer |= operand == Operand::Result;
             }
         });
         if reads {
             return None;
         }
         if writes {
-            let rest = sequence.operations().iter().skip(index);
-            let can_come_back = rest.into_iter().any(|op| matches!(op, Operation::Bind(_)));
-            return (!can_come_back).then_some(index);
+            let rest = || sequence.operations().iter().skip(index);
+            let can_come_back = rest().any(|op| matches!(op, Operation::Bind(_)));
+            // Where only the other result was written, somebody may read what is in this register.
+            // protection: results-that-are-read-are-no-scratch
+            let reads_integer = !writes_integer && rest().any(reads_result);
+            return (!can_come_back && !reads_integer).then_some(index);
         }
     }
     None
+}
+
+/// Whether an operation reads the integer result.
+fn reads_result(operation: &Operation) -> bool {
+    let mut reads = false;
+    operation.each_operand(|operand, access| {
+        reads |= operand == Operand::Result && access != Access::Write;
+    });
+    reads
 }
 
 /// How an operation uses an operand.

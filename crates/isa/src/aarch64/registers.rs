@@ -56,6 +56,7 @@ pub(super) static REGISTERS: Registers = Registers {
     free_at_any_reg: INTRA_CALL.with(X30),
     free_at_entry: INTRA_CALL,
     caller_saved: RegSet::numbered(0, 17).with(X30),
+    kept_by_calls: RegSet::numbered(19, 29),
     special: RegSet::EMPTY,
     lost_in_any_call: INTRA_CALL.with(X30),
     lost_in_c_call: RegSet::numbered(0, 18)

@@ -56,6 +56,7 @@ pub(super) const ELF_V2: Registers = Registers {
     // Not r12, from which the global entry point computes the TOC pointer.
     free_at_entry: LOST_CONDITIONS.union(RegSet::of(&[R11, CTR, XER])),
     caller_saved: CALLER_SAVED,
+    kept_by_calls: RegSet::numbered(14, 31),
     special: SPECIAL,
     lost_in_any_call: RegSet::of(&[R12, LR, CTR]),
     lost_in_c_call: CALLER_SAVED.with(R0).union(SPECIAL).union(LOST_VECTORS),

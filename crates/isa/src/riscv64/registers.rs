@@ -45,6 +45,7 @@ pub(super) static REGISTERS: Registers = Registers {
     free_at_any_reg: CALLER_SAVED,
     free_at_entry: RegSet::of(&[T0, T1, T3, T4, T5, T6]),
     caller_saved: CALLER_SAVED,
+    kept_by_calls: RegSet::numbered(8, 9).union(RegSet::numbered(18, 27)),
     special: RegSet::EMPTY,
     lost_in_any_call: RegSet::of(&[RA]),
     lost_in_c_call: CALLER_SAVED.union(FLOAT_CALLER_SAVED).with(RA),

@@ -62,6 +62,7 @@ pub(super) static REGISTERS: Registers = Registers {
     // r14 holds the return address.
     free_at_entry: RegSet::of(&[R0, R1]),
     caller_saved: CALLER_SAVED,
+    kept_by_calls: RegSet::numbered(6, 13),
     special: RegSet::EMPTY,
     lost_in_any_call: FREE,
     lost_in_c_call: CALLER_SAVED.union(CALLER_SAVED_FLOATS).union(UPPER_VECTORS),

@@ -79,6 +79,7 @@ pub(super) static REGISTERS: Registers = Registers {
     free_at_any_reg: RegSet::of(&[R11]),
     free_at_entry: RegSet::of(&[R11]),
     caller_saved: CALLER_SAVED,
+    kept_by_calls: RegSet::of(&[RBX, RBP, R12, R13, R14, R15]),
     special: RegSet::EMPTY,
     lost_in_any_call: RegSet::of(&[R11]),
     lost_in_c_call: CALLER_SAVED.union(VECTORS).union(MASKS),

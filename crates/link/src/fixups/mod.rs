@@ -19,6 +19,7 @@ use crate::layout::{ImageReach, Layout, SectionPlace, SegmentAddrs};
 use crate::machine;
 
 mod apply;
+mod placed;
 
 /// A segment with its final bytes.
 #[derive(Clone)]

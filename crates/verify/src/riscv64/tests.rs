@@ -203,8 +203,8 @@ fn checked(site: &SiteContext<'_>, code: &[u32], on_return: OnReturn) -> Result<
         }],
         outputs: match (site.shape.kind(), site.shape.convention()) {
             (SiteKind::Shadow | SiteKind::Entry | SiteKind::Marked | SiteKind::Call, _) => RegSet::EMPTY,
-            (SiteKind::Patchpoint, Convention::AnyReg) => RegSet::of(&[reg(9)]),
-            (SiteKind::Patchpoint, Convention::C) => RegSet::of(&[reg(10)]),
+            (SiteKind::Patchpoint | SiteKind::Told, Convention::AnyReg) => RegSet::of(&[reg(9)]),
+            (SiteKind::Patchpoint | SiteKind::Told, Convention::C) => RegSet::of(&[reg(10)]),
         },
         vouched: Vec::new(),
     };
@@ -234,6 +234,27 @@ fn registers() {
     }
     let shadow = site(CallShape::shadow(8), Some(record(1).leak()));
     refused!(checked(&shadow, &[load(5), 0x0ff0_006f + 0x1000], any), Clobber);
+}
+
+/// The result is s1, an argument is in a0; t0 and s2 are free.
+#[test]
+fn told_registers() {
+    let record = record(1).location(in_reg(9, 8)).location(in_reg(10, 8));
+    let told = |free: &[u16]| {
+        let free = free.iter().map(|number| reg(*number)).collect();
+        let shape = CallShape::told(Convention::AnyReg, 8).result().args(1);
+        site(shape.free(free), Some(record.clone().leak()))
+    };
+    let any = OnReturn::PreservesAll;
+    checked(&told(&[5, 18]), &[load(5), load(18)], any).unwrap();
+    checked(&told(&[]), &[load(9), NOP], any).unwrap();
+    for (free, rd) in [(&[][..], 5), (&[5], 18), (&[5, 10], 10), (&[5], 3)] {
+        refused!(checked(&told(free), &[load(rd), NOP], any), Clobber);
+    }
+    let without = site(CallShape::told(Convention::AnyReg, 8), None);
+    refused!(checked(&without, &[NOP, NOP], any), NoRecord);
+    // Two stores below the stack pointer are no call; a call needs to be said.
+    refused!(checked(&told(&[1, 5]), &[CALL, NOP], any), StackNotFree);
 }
 
 /// `jal ra, 0x2000` at 0x1000.

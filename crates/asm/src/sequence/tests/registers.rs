@@ -35,6 +35,19 @@ fn the_integer_result_is_no_scratch_where_only_the_other_is_written() {
     assert!(matches!(refused, Error::NoScratch { op: 0, .. }), "{refused}");
 }
 
+/// Who reads the integer result when only the other was written finds what was in its register.
+#[test]
+fn the_integer_result_is_no_scratch_where_it_is_read_behind_the_other() {
+    let sequence = seq().mov(float_result(), 185).mov(temp(), temp());
+    let site = SiteContext {
+        trust_live_outs: true,
+        ..site(CallShape::c(48).result().args(6), record(7).live_out(R10, 8))
+    };
+    in_place(&sequence, &site);
+    let refused = refused(&sequence.mov(temp(), u64::at(result(), 88)), &site);
+    assert!(matches!(refused, Error::NoScratch { op: 0, .. }), "{refused}");
+}
+
 #[test]
 fn the_result_register_is_scratch_until_it_is_written() {
     // r11 has the base, the result register the immediate.
