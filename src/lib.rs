@@ -105,8 +105,9 @@
 //!
 //! A module that is registered [live](engine::Registration::live), before its code first runs, is changed
 //! while any number of threads execute it, and none is stopped. Its sites are armed once: nops, one *patchable jump*,
-//! nops. From then on a sequence is always in a stub, and a patch exchanges the patchable jump by one aligned store:
-//! each execution runs the old sequence or the new one, never a mixture. A shadow, which holds the function's own
+//! nops. From then on a patch puts its sequence into a stub and exchanges the patchable jump by one aligned store:
+//! each execution runs the old sequence or the new one, never a mixture. [`Engine::settle`] moves what has not been
+//! patched for a grace period from its stub into the site, where it fits, so that hot code runs in place. A shadow, which holds the function's own
 //! instructions, is not armed; it is invalidated by a trap in place of its first instruction, from which the
 //! process's SIGTRAP handler sends the thread to its exit stub. The threads that execute live code are
 //! [attached](Engine::attach_thread) and report [checkpoints](publish::ThreadHandle::checkpoint), so that
@@ -114,7 +115,7 @@
 //!
 //! | | quiescent | live |
 //! |---|---|---|
-//! | the sequence is | in the site, where it fits | in a stub |
+//! | the sequence is | in the site, where it fits | in a stub, and in the site when it is settled |
 //! | while it changes | other threads are stopped | they run on |
 //! | a patch or restore is seen | at once | soon: each thread runs old or new for a bounded time |
 //! | an invalidation is seen | at once | at once |

@@ -147,12 +147,8 @@ pub(super) fn change(preparation: &mut Preparation<'_>, request: Request<&Sequen
         Branch::Call => site.memory()?,
         Branch::Gate(gate) => &gate.memory,
     };
-    preparation.exchange = Some(JumpExchange::new(
-        memory,
-        armed.patchable_jump.addr,
-        (&old, &new),
-        None,
-    ));
+    let exchange = JumpExchange::new(memory, armed.patchable_jump.addr, (&old, &new), None);
+    preparation.exchange = Some(Box::new(exchange));
     preparation.gate = match &branch {
         Branch::Call => None,
         Branch::Gate(gate) => Some(gate.range),

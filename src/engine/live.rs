@@ -237,7 +237,8 @@ fn finish(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> R
         ));
     }
     let memory = site.memory()?;
-    preparation.exchange = Some(JumpExchange::new(memory, patchable_jump.addr, (&old, &new), None));
+    let exchange = JumpExchange::new(memory, patchable_jump.addr, (&old, &new), None);
+    preparation.exchange = Some(Box::new(exchange));
     Ok(patchable_jump.end())
 }
 
@@ -359,7 +360,7 @@ impl JumpExchange {
         addr: CodeAddr,
         (old, new): (&[u8], &[u8]),
         trap: Option<CodeAddr>,
-    ) -> Box<Self> {
+    ) -> Self {
         let word = CodeAddr::new(addr.get() & !7);
         let into = addr.distance_from(word) as usize;
         assert!(
@@ -373,7 +374,7 @@ impl JumpExchange {
             part.zip(bytes).for_each(|(to, from)| *to = from);
             u64::from_ne_bytes(word)
         };
-        Box::new(Self {
+        Self {
             memory: HeldMemory::of(memory),
             word,
             mask: in_word(&mut old.iter().map(|_| 0xff)),
@@ -381,7 +382,7 @@ impl JumpExchange {
             new: in_word(&mut new.iter().copied()),
             range: CodeRange::new(addr, old.len() as u64).expect("a quadword's bytes have addresses"),
             trap,
-        })
+        }
     }
 
     pub(super) fn is_trap(&self) -> bool {

@@ -247,6 +247,11 @@ impl SiteState {
         }
     }
 
+    /// The site, which has that key.
+    pub(super) fn site(&self, key: SiteKey) -> Site {
+        self.lasting.module.handle(key.index)
+    }
+
     /// Whether nothing has changed here since [`version`](Self::version) said so.
     #[inline]
     pub(super) fn is_still(&self, version: u64) -> bool {
@@ -479,7 +484,7 @@ impl States {
             // Its module may be unregistered, and the site with it.
             if let Some(state) = self.of_mut(key) {
                 state.lasting.is_listed = false;
-                let site = state.lasting.module.handle(key.index);
+                let site = state.site(key);
                 let index = self.by_site.get(&key);
                 sites.push((*index.expect("a site with a state is listed"), site));
             }

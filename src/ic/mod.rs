@@ -30,6 +30,15 @@
 //! site: a runtime that is about to reuse what entries refer to waits until every thread has passed
 //! a [checkpoint](crate::publish::ThreadHandle::checkpoint).
 //!
+//! # Where the code is
+//!
+//! In live modules an entry is installed in a stub, so that no thread waits for it. A cache that has
+//! not changed for a grace period is stable, and [`Engine::settle`](crate::Engine::settle) moves its
+//! code into the site, if there is room: a hit then takes as long as one in code that was patched
+//! under a stopped world. Call it where
+//! [`reclaim_passed`](crate::Engine::reclaim_passed) is called. A cache that learns again leaves the
+//! site by one store.
+//!
 //! ```
 //! use patchpoint::ic::{Action, Caches, Entry, Guard, Learn, Pointer};
 //! use patchpoint::sequence::{Field, arg};

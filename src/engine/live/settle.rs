@@ -37,7 +37,7 @@ use crate::memory::fork::gate::Writing;
 use crate::memory::short::{self, Bytes};
 use crate::publish::{Attached, CoarseTime, Level, Moment, QuiescentState};
 use crate::sequence::{self, Environment, Fit, Sequence};
-use crate::site::{ModuleId, Site};
+use crate::site::{ModuleId, Site, SiteKey};
 use crate::verify;
 use crate::{Error, Result};
 use patchpoint_asm::live::PatchableJump;
@@ -57,7 +57,7 @@ pub struct Settled {
 
 /// A site that is about to be settled.
 pub(in crate::engine) struct Settling {
-    site: Site,
+    site: SiteKey,
     index: StateIndex,
     /// The version of the state for which this was prepared.
     version: u64,
@@ -67,7 +67,7 @@ pub(in crate::engine) struct Settling {
     /// The bytes of the settled site.
     bytes: Bytes,
     /// Opens the gate.
-    opening: Box<JumpExchange>,
+    opening: JumpExchange,
     /// Whoever has reported in this epoch or later is not behind the gate.
     epoch: u64,
 }
@@ -168,8 +168,8 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
             }
         }
         done.settled += 1;
-        let (key, addr) = (one.site.key(), one.range.start());
-        if let Some(stub) = states.move_in_place(one.index, (key, addr), &one.bytes, time) {
+        let place = (one.site, one.range.start());
+        if let Some(stub) = states.move_in_place(one.index, place, &one.bytes, time) {
             let until = match stub.calls {
                 true => Until::Reported(QuiescentState::Quiescent),
                 false => Until::Reported(QuiescentState::Checkpoint),
@@ -178,7 +178,8 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
             states.retired.retire(until, RetiredCode::stub(stub, since));
         }
         if shared.observers.any() {
-            shared.observers.tell(&Event::Settled { site: &one.site });
+            let site = one.site(states);
+            shared.observers.tell(&Event::Settled { site: &site });
         }
     }
     let published = shared.publisher.publish(&gates, Level::Eventual);
@@ -230,7 +231,7 @@ fn plan(states: &States, index: StateIndex, site: Site) -> Result<Option<Settlin
         bytes,
         opening,
         epoch: u64::MAX,
-        site,
+        site: site.key(),
     }))
 }
 
@@ -264,7 +265,13 @@ fn in_place(
 impl Settling {
     /// Whether its site is one of that module.
     pub(in crate::engine) fn is_of(&self, module: ModuleId) -> bool {
-        self.site.module().id() == module
+        self.site.module == module
+    }
+
+    /// Its site, which is registered.
+    fn site(&self, states: &States) -> Site {
+        let state = states.of(self.site).expect("the site is current");
+        state.site(self.site)
     }
 
     /// Says that its grace period has passed: what nobody may say.
@@ -286,10 +293,11 @@ impl Settling {
         let expected = &state.installed.bytes;
         // protection: settling-compares-the-old-bytes
         if !self.opening.memory.holds(self.range.start(), expected)? {
+            let site = self.site(states);
             return Err(Error::BytesChanged {
-                site: self.site.name(),
+                site: site.name(),
                 expected: expected.to_vec(),
-                found: self.site.read()?,
+                found: site.read()?,
             });
         }
         match self.write_behind(&self.bytes) {
@@ -321,7 +329,7 @@ impl Settling {
         states.lose(self.index, &mut Vec::new(), None);
         Error::RollBackFailed {
             cause: Box::new(cause),
-            sites: vec![(*self.site.name(), Fate::Unknown)],
+            sites: vec![(*self.site(states).name(), Fate::Unknown)],
         }
     }
 
@@ -340,10 +348,11 @@ impl Settling {
         match self.opening.memory.holds(self.range.start(), &self.bytes) {
             Ok(true) => Ok(()),
             Ok(false) => {
+                let site = self.site(states);
                 let cause = Error::BytesChanged {
-                    site: self.site.name(),
+                    site: site.name(),
                     expected: self.bytes.to_vec(),
-                    found: self.site.read()?,
+                    found: site.read()?,
                 };
                 Err(self.lose(states, cause))
             }

@@ -48,12 +48,8 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
     preparation.put(&new, &[]);
     preparation.describe(Status::Invalidated, None);
     let memory = super::arm::exchangeable_memory(site)?;
-    preparation.exchange = Some(JumpExchange::new(
-        &memory,
-        site.addr(),
-        (&old, trap),
-        Some(exit_stub),
-    ));
+    let exchange = JumpExchange::new(&memory, site.addr(), (&old, trap), Some(exit_stub));
+    preparation.exchange = Some(Box::new(exchange));
     Ok(len)
 }
 
