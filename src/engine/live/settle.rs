@@ -99,20 +99,18 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     // What was committed before comes first in the journal.
     states.file();
     let passed = shared.epochs.passed();
-    let is_current = |one: &Settling, states: &States| {
-        states
-            .at(one.index)
-            .is_some_and(|state| state.is_still(one.version))
-    };
-    let (mut ready, mut waiting) = (Vec::new(), Vec::new());
-    for one in std::mem::take(&mut states.settling) {
-        // protection: gates-open-after-a-grace-period
-        match passed.has(one.epoch, QuiescentState::Checkpoint) {
-            // protection: a-site-that-was-patched-again-is-not-settled
-            _ if !is_current(&one, states) => {}
-            true => ready.push(one),
-            false => waiting.push(one),
-        }
+    let mut ready = std::mem::take(&mut states.settling);
+    ready.retain(|one| {
+        let state = states.at(one.index);
+        // protection: a-site-that-was-patched-again-is-not-settled
+        state.is_some_and(|state| state.is_still(one.version))
+    });
+    // protection: gates-open-after-a-grace-period
+    let is_ready = |one: &Settling| passed.has(one.epoch, QuiescentState::Checkpoint);
+    let mut waiting = Vec::new();
+    // Mostly all are, and none has to be moved.
+    if !ready.iter().all(is_ready) {
+        (ready, waiting) = ready.into_iter().partition(is_ready);
     }
     let mut done = Settled::default();
     let mut fresh = Vec::new();
@@ -159,7 +157,7 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     let mut time = CoarseTime::default();
     time.take();
     let mut gates = Vec::with_capacity(ready.len());
-    for one in ready {
+    for one in &ready {
         match one.open(states) {
             Ok(()) => gates.push(one.opening.range()),
             Err(error) => {
