@@ -5,11 +5,12 @@
 //! thousandfold.
 //!
 //! **Approach.** One trait, [`CodeMemory`], which a runtime can implement for pages that it manages
-//! itself, and three strategies behind it:
+//! itself, and four strategies behind it:
 //!
 //! | strategy | memory | how | other threads may run there |
 //! |---|---|---|---|
 //! | [`Alias`] | from an [`Arena`] | stores through a second, writable mapping of a sealed memory file | yes |
+//! | [`Remap`] | foreign, private | the same, when the pages were copied into such a file, and that mapped over them | yes |
 //! | [`ProcMem`] | foreign, private | `pwrite` to `/proc/self/mem` | yes |
 //! | [`Toggle`] | foreign | read-execute to read-write and back, once per run of pages | no: stopped world |
 //!
@@ -53,6 +54,7 @@ pub(crate) mod fork;
 mod mirror;
 mod proc_mem;
 mod raw;
+mod remap;
 mod reserve;
 mod runs;
 pub(crate) mod short;
@@ -67,6 +69,7 @@ mod tests;
 mod toggle;
 
 pub use crate::image::SegmentKind;
+pub(crate) use adopt::adopt_live;
 pub use adopt::{Adopted, StrategyChoice, Verdict, adopt, adopt_code};
 pub use alias::Alias;
 pub use area::CodeArea;
@@ -76,6 +79,7 @@ pub(crate) use counters::{Counter, SharedCounters};
 pub use error::{Error, Result};
 pub use mirror::{MemoryFile, Mirror};
 pub use proc_mem::ProcMem;
+pub use remap::Remap;
 pub use runs::PageRun;
 pub(crate) use snapshot::Snapshot;
 pub use stubs::{StubPool, StubSlot, StubStats};

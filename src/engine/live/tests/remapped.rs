@@ -1,0 +1,211 @@
+//! Code that others placed, registered live: it is remapped, and patched while another thread
+//! executes it.
+
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::addr::CodeRange;
+use crate::engine::LoadedCode;
+use crate::memory::{self, Strategy, StrategyChoice};
+use crate::publish::{GracePeriod, Level, Publisher};
+
+const PAGE: usize = 1 << 16;
+
+/// A page of a JIT's, or two of the smallest: functions of 16 bytes of nops that then return 7, at
+/// the start and in the middle.
+struct Jit {
+    start: CodeAddr,
+}
+
+impl Jit {
+    fn new() -> Self {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping where the kernel likes.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, prot, flags, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        let code = Entries::code();
+        for offset in Self::OFFSETS {
+            // SAFETY: in the new mapping.
+            unsafe { at.cast::<u8>().add(offset).copy_from(code.as_ptr(), code.len()) };
+        }
+        let jit = Self {
+            start: CodeAddr::new(at.expose_provenance() as u64),
+        };
+        assert_eq!(jit.protect(libc::PROT_READ | libc::PROT_EXEC), 0);
+        let range = CodeRange::new(jit.start, PAGE as u64).unwrap();
+        Publisher::new().publish(&[range], Level::Eventual).unwrap();
+        jit
+    }
+
+    const OFFSETS: [usize; 2] = [64, PAGE / 2];
+
+    fn pointer(&self) -> *mut libc::c_void {
+        std::ptr::with_exposed_provenance_mut(self.start.get() as usize)
+    }
+
+    fn protect(&self, prot: i32) -> i32 {
+        // SAFETY: the page is the test's.
+        unsafe { libc::mprotect(self.pointer(), PAGE, prot) }
+    }
+
+    fn function(&self, index: usize) -> CodeAddr {
+        CodeAddr::new(self.start.get() + Self::OFFSETS[index] as u64)
+    }
+
+    fn adopt(&self, engine: &Engine, index: usize, ask: StrategyChoice) -> LoadedCode {
+        adopt(engine, self.function(index), ask)
+    }
+}
+
+impl Drop for Jit {
+    fn drop(&mut self) {
+        // SAFETY: mapped by this, and no module of it is left.
+        unsafe { libc::munmap(self.pointer(), PAGE) };
+    }
+}
+
+/// The function there, as `f`.
+fn adopt(engine: &Engine, at: CodeAddr, ask: StrategyChoice) -> LoadedCode {
+    let no_records = [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].to_vec();
+    let arch = Arch::host().unwrap();
+    let adoption = Adoption::new(arch, arch.endian(), no_records)
+        .function("f", at, Len::of(&Entries::code()).unwrap())
+        .called_at(CodeAddr::new(pointer(at) as u64))
+        .not_yet_run();
+    // SAFETY: the code stays mapped as long as the module exists, and nobody else writes there.
+    let code = unsafe { adoption.promise() }.unwrap();
+    engine.adopt(code, ask).unwrap()
+}
+
+/// Registers it live, with the nops as site `id`.
+fn register(engine: &Engine, code: LoadedCode, id: u64) -> crate::Result<Module> {
+    let registration = engine
+        .registration(code)
+        .entry(EntrySpec::new("f", id, 16))
+        .live();
+    // SAFETY: what is told is true of the code that this test wrote.
+    unsafe { registration.register(|_| None::<CallShape>) }
+}
+
+/// Patches a live site while another thread executes its function.
+fn patch_beside_a_thread(engine: &Engine, module: &Module, id: u64) {
+    let function = entry(module, "f");
+    let (calls, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let handle = engine.attach_thread();
+            let mut wrong = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                wrong += u64::from(![7, 40, 41].contains(&function(0)));
+                calls.fetch_add(1, Ordering::Relaxed);
+                handle.quiescent();
+            }
+            wrong
+        });
+        let mut round = 0;
+        while round < 2000 || calls.load(Ordering::Relaxed) < 10_000 {
+            engine.patch(id, &returning::<40>()).unwrap();
+            assert_eq!(function(0), 40);
+            engine.patch(id, &returning::<41>()).unwrap();
+            assert_eq!(function(0), 41);
+            engine.restore(id).unwrap();
+            assert_eq!(function(0), 7);
+            round += 3;
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(thread.join().unwrap(), 0);
+    });
+}
+
+/// Two functions on one page, of two modules: the second shares what was remapped for the first.
+#[test]
+fn code_of_another_jit_is_patched_live() {
+    let engine = engine();
+    let jit = Jit::new();
+    let strategy = |module: &Module| module.areas()[0].strategy();
+    let first = jit.adopt(&engine, 0, StrategyChoice::Auto);
+    assert_ne!(first.areas()[0].strategy(), Strategy::Remap);
+    let first = register(&engine, first, 0).unwrap();
+    let second = register(&engine, jit.adopt(&engine, 1, StrategyChoice::Remap), 1).unwrap();
+    assert_eq!([&first, &second].map(strategy), [Strategy::Remap; 2]);
+    for (module, id) in [(&first, 0), (&second, 1)] {
+        patch_beside_a_thread(&engine, module, id);
+    }
+    // The owner has the page back with the last of them.
+    let writable = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: no thread is in the code.
+    let grace_period = unsafe { GracePeriod::promise() };
+    engine.unregister(first, &grace_period).unwrap();
+    assert_ne!(jit.protect(writable), 0);
+    engine.unregister(second, &grace_period).unwrap();
+    assert_eq!(jit.protect(writable), 0);
+}
+
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(
+    ".pushsection .text.patchpoint_live_text, \"ax\", @progbits",
+    ".p2align 12",
+    ".globl patchpoint_live_text",
+    ".hidden patchpoint_live_text",
+    ".type patchpoint_live_text, @function",
+    "patchpoint_live_text: .fill 16, 1, 0x90",
+    "mov $7, %eax",
+    "ret",
+    ".p2align 12, 0xcc",
+    ".popsection",
+    options(att_syntax)
+);
+
+/// A function of this program.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn own_text_is_patched_live() {
+    unsafe extern "C" {
+        safe fn patchpoint_live_text() -> u64;
+    }
+    let engine = engine();
+    let at = CodeAddr::new(patchpoint_live_text as *const () as u64);
+    let module = register(&engine, adopt(&engine, at, StrategyChoice::Auto), 5).unwrap();
+    assert_eq!(module.areas()[0].strategy(), Strategy::Remap);
+    patch_beside_a_thread(&engine, &module, 5);
+    engine.patch(5, &returning::<40>()).unwrap();
+    assert_eq!(patchpoint_live_text(), 40);
+}
+
+/// What cannot be remapped is refused when it is registered, with the reason; and so is what was
+/// asked for by name and cannot be live.
+#[test]
+fn what_cannot_be_remapped_is_not_registered_live() {
+    let engine = engine();
+    let jit = Jit::new();
+    // SAFETY: changes nothing in this process.
+    let advised = unsafe { libc::madvise(jit.pointer(), PAGE, libc::MADV_DONTFORK) };
+    assert_eq!(advised, 0);
+    let refused = register(&engine, jit.adopt(&engine, 0, StrategyChoice::Auto), 0).unwrap_err();
+    let text = refused.to_string();
+    assert!(
+        matches!(
+            refused,
+            Error::Memory(memory::Error::StrategyUnavailable {
+                strategy: "Remap",
+                ..
+            })
+        ) && text.contains("MADV_DONTFORK"),
+        "{text}"
+    );
+    for ask in [StrategyChoice::ProcMem, StrategyChoice::Toggle] {
+        let refused = register(&engine, jit.adopt(&engine, 0, ask), 0);
+        assert!(matches!(refused, Err(Error::ArmedMemory { .. })), "{refused:?}");
+    }
+    assert_eq!(engine.sites(0).map(|sites| sites.len()).unwrap_or(0), 0);
+    // Arming that is refused gives the page back.
+    let jit = Jit::new();
+    let registration = engine
+        .registration(jit.adopt(&engine, 0, StrategyChoice::Auto))
+        .entry(EntrySpec::new("f", 0_u64, 1))
+        .live();
+    // SAFETY: what is told is true of the code that this test wrote.
+    assert!(unsafe { registration.register(|_| None::<CallShape>) }.is_err());
+    assert_eq!(jit.protect(libc::PROT_READ | libc::PROT_WRITE), 0);
+}
