@@ -113,6 +113,7 @@ impl Remap {
         len: usize,
         mut each: impl FnMut(&Alias, CodeAddr, core::ops::Range<usize>) -> Result<()>,
     ) -> Result<()> {
+        // protection: remap-in-its-range
         check_within(self.range, at, len)?;
         let mut done = 0;
         while done < len {
@@ -162,7 +163,6 @@ unsafe impl CodeMemory for Remap {
     }
 
     fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
-        // protection: remap-in-its-range
         self.each_part(at, bytes.len(), |part, at, which| {
             part.write(at, bytes.get(which).or_abort("they are some of the bytes"))
         })

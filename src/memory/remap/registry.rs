@@ -136,9 +136,9 @@ pub(super) unsafe fn remap(pages: CodeRange) -> Result<Parts> {
         // Declared before the lock, and so dropped after it: the last user of a view locks the list.
         let mut parts = Parts::new();
         let mut entries = registry().entries.lock();
+        // protection: pages-that-others-write-are-not-remapped
         if let Some((_, range, _)) = entries.claims.iter().find(|(_, range, _)| range.overlaps(pages)) {
             let why = "another module's code is there, which ProcMem or Toggle writes";
-            // protection: pages-that-others-write-are-not-remapped
             return Err(refused(
                 *range,
                 why,
@@ -194,7 +194,6 @@ fn judge(
         let rest = between(covered, pages.end());
         let Some(mapping) = found.iter().find(|mapping| mapping.range.contains(covered)) else {
             let mend = "register the code where it is mapped, or less of it";
-            // protection: remap-needs-whole-ranges
             return Err(refused(rest, "a part of it is not mapped", mend));
         };
         let known = parts

@@ -209,3 +209,48 @@ fn what_cannot_be_remapped_is_not_registered_live() {
     assert!(unsafe { registration.register(|_| None::<CallShape>) }.is_err());
     assert_eq!(jit.protect(libc::PROT_READ | libc::PROT_WRITE), 0);
 }
+
+/// Profilers and debuggers are told of code that was adopted and remapped, as of any other: its
+/// name in `/proc/self/maps` says nothing any more.
+#[test]
+fn what_was_remapped_is_announced() {
+    use crate::observe::{JitDump, PerfMap};
+    let folder = std::env::temp_dir().join(format!("patchpoint-remapped-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let map = PerfMap::at(folder.join("perf.map")).unwrap();
+    let dump = JitDump::create_in(&folder).unwrap();
+    let builder = Engine::builder().world(NeverStopped);
+    let builder = builder.observer(map.clone()).observer(dump.clone());
+    #[cfg(all(
+        feature = "backtrace",
+        not(all(target_arch = "powerpc64", target_endian = "big"))
+    ))]
+    let (builder, gdb) = {
+        let gdb = crate::observe::Gdb::new();
+        (builder.observer(gdb.clone()), gdb)
+    };
+    let engine = builder.build().unwrap();
+    let jit = Jit::new();
+    let (at, len) = (jit.function(1), Entries::code().len());
+    let module = register(&engine, jit.adopt(&engine, 1, StrategyChoice::Auto), 0).unwrap();
+    assert_eq!(module.areas()[0].strategy(), Strategy::Remap);
+    let mut code = vec![0; len];
+    module.areas()[0].read(at, &mut code).unwrap();
+    // Its name and, behind that, its bytes as they were armed.
+    let record = [b"f\0", code.as_slice()].concat();
+    let dumped = std::fs::read(dump.path()).unwrap();
+    assert!(dumped.windows(record.len()).any(|bytes| bytes == record));
+    engine.patch(0, &returning::<40>()).unwrap();
+    let map = std::fs::read_to_string(map.path()).unwrap();
+    let lines: Vec<&str> = map.lines().collect();
+    assert_eq!(lines[0], format!("{:x} {len:x} f", at.get()));
+    assert!(lines[1].ends_with(".id0.stub1"), "{lines:?}");
+    let dumped = std::fs::read(dump.path()).unwrap();
+    assert!(dumped.windows(11).any(|bytes| bytes == b".id0.stub1\0"));
+    #[cfg(all(
+        feature = "backtrace",
+        not(all(target_arch = "powerpc64", target_endian = "big"))
+    ))]
+    assert_eq!(format!("{gdb:?}"), "Gdb { modules: 1, placed: 1 }");
+    std::fs::remove_dir_all(folder).unwrap();
+}
