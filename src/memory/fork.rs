@@ -166,9 +166,10 @@ fn is_process(pid: u32) -> bool {
     std::process::id() == pid
 }
 
-/// Lets copies stand in for what is remapped, as before a fork. Whether there was something.
+/// Lets copies stand in for what is remapped, as before a fork whose gate is closed. Whether there
+/// was something.
 #[cfg(all(test, target_os = "linux"))]
-pub(super) fn stand_in() -> bool {
+pub(crate) fn stand_in() -> bool {
     let copies = views::copy(number());
     copies
         .inspect(|copies| views::stand_in(copies, number()))

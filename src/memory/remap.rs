@@ -53,6 +53,8 @@ pub(super) use registry::{Claim, forget, is_remapped};
 /// - `/proc/self/maps` shows a memory file in place of what was there, which `perf` and others that look for
 ///   the name of the file do not know: see [`observe`](crate::observe).
 /// - A huge page of which a part is remapped is split.
+/// - What a runtime writes there itself, while another thread forks, is executed when the fork has returned; the
+///   engine's own patches wait for the fork.
 /// - A child that is made by calling `clone` directly does not have them: see [`memory`](super).
 #[derive(Debug)]
 pub struct Remap {

@@ -130,7 +130,7 @@ fn was_not_inside(gate: &AtomicU32) {
 }
 
 /// Lets nobody in any more.
-pub(in crate::memory) fn close() {
+pub(crate) fn close() {
     BROKEN.store(false, Ordering::SeqCst);
     gate().fetch_or(FORKING, Ordering::SeqCst);
 }

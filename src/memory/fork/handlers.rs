@@ -76,7 +76,7 @@ fn keeping_errno(work: impl FnOnce()) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-fn set_mask(mask: &libc::sigset_t) -> libc::sigset_t {
+pub(super) fn set_mask(mask: &libc::sigset_t) -> libc::sigset_t {
     let mut old = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: the sets are valid; concerns this thread alone.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, old.as_mut_ptr()) };
@@ -85,7 +85,7 @@ fn set_mask(mask: &libc::sigset_t) -> libc::sigset_t {
 }
 
 /// Blocks every signal of this thread, and returns what it had blocked.
-fn block_signals() -> libc::sigset_t {
+pub(super) fn block_signals() -> libc::sigset_t {
     let mut every = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: fills the set, which is valid as zeros.
     unsafe { libc::sigfillset(every.as_mut_ptr()) };

@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use super::handlers::{block_signals, set_mask};
 use super::{Birth, gate};
 use crate::addr::CodeRange;
 use crate::invariant::broken;
@@ -265,23 +266,40 @@ pub(super) fn stop_copying() {
 }
 
 /// Held by who exchanges views and what stands in for them. Waiting for it is short: who holds it
-/// has its signals blocked, or writes and is not stopped.
+/// has its signals blocked, so that nobody who waits for it has stopped it.
 static EXCHANGING: AtomicBool = AtomicBool::new(false);
 
-struct Exchanging(());
+/// The lock, and the mask of signals that the thread had.
+struct Exchanging(libc::sigset_t);
 
 impl Exchanging {
     fn lock() -> Self {
-        while EXCHANGING.swap(true, Ordering::Acquire) {
+        loop {
+            let mask = block_signals();
+            if !EXCHANGING.swap(true, Ordering::Acquire) {
+                return Self(mask);
+            }
+            set_mask(&mask);
             std::thread::yield_now();
         }
-        Self(())
     }
 }
 
 impl Drop for Exchanging {
     fn drop(&mut self) {
         EXCHANGING.store(false, Ordering::Release);
+        set_mask(&self.0);
+    }
+}
+
+/// Mappings that are freed before the views are put back, which then have room, or 0.
+static SPARE: AtomicU64 = AtomicU64::new(0);
+
+fn free_spare() {
+    let spare = SPARE.swap(0, Ordering::Relaxed);
+    if spare != 0 {
+        // SAFETY: made by `stand_in`, and inherited by the child.
+        unsafe { sys::free_spare_mappings(spare) };
     }
 }
 
@@ -293,7 +311,18 @@ pub(super) fn stand_in(file: &OwnedFd, process: u32) {
     if gate::was_broken() {
         return;
     }
-    for node in all().filter(|node| node.is_remapped.load(Ordering::Relaxed)) {
+    let mut remapped = all()
+        .filter(|node| node.is_remapped.load(Ordering::Relaxed))
+        .peekable();
+    if remapped.peek().is_none() {
+        return;
+    }
+    // protection: what-stood-in-can-go
+    let Ok(spare) = sys::spare_mappings() else {
+        return;
+    };
+    SPARE.store(spare, Ordering::Relaxed);
+    for node in remapped {
         let place = node.place.load(Ordering::Relaxed);
         let is_view =
             node.state.load(Ordering::Relaxed) == LIVE && node.process.load(Ordering::Relaxed) == process;
@@ -314,6 +343,8 @@ pub(super) fn stand_in(file: &OwnedFd, process: u32) {
 /// does not wait for it any longer.
 pub(super) fn stand_back() {
     let _exchanging = Exchanging::lock();
+    free_spare();
+    let patience = gate::Patience::new();
     for node in all() {
         let aside = node.aside.swap(0, Ordering::Relaxed);
         if aside == 0 {
@@ -322,9 +353,12 @@ pub(super) fn stand_back() {
         let [start, len] = [&node.start, &node.len].map(|field| field.load(Ordering::Relaxed));
         // SAFETY: what was put aside for these pages.
         // protection: views-come-back-after-a-fork
-        if unsafe { sys::stand_back(aside, start, len) }.is_err() {
-            // What is written from now on would be executed nowhere.
-            broken("the pages that were put aside for a fork are mapped where they were");
+        while unsafe { sys::stand_back(aside, start, len) }.is_err() {
+            // Other threads have taken the room.
+            if !patience.wait() {
+                // What is written from now on would be executed nowhere.
+                broken("the pages that were put aside for a fork are mapped where they were");
+            }
         }
     }
 }
@@ -332,6 +366,7 @@ pub(super) fn stand_back() {
 /// In a fork's child: what stood in for the parent's pages is the child's own.
 pub(super) fn keep_what_stands_in() {
     EXCHANGING.store(false, Ordering::Relaxed);
+    free_spare();
     for node in all().filter(|node| node.aside.swap(0, Ordering::Relaxed) != 0) {
         node.place.store(NO_PLACE, Ordering::Relaxed);
         node.is_copy.store(true, Ordering::Relaxed);

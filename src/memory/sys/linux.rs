@@ -340,6 +340,38 @@ pub(in crate::memory) unsafe fn stand_in(
     }
 }
 
+/// How many mappings [`spare_mappings`] makes.
+const SPARE: u64 = 8;
+
+/// Mappings for nothing but to be freed where one is needed and must not be refused. A process may
+/// have so many only (`vm.max_map_count`), and moving one wants room for six.
+pub(in crate::memory) fn spare_mappings() -> Outcome<u64> {
+    let page = super::page_size();
+    let at = reserve(None, SPARE * page)?;
+    // Those of one protection would be one mapping.
+    for index in (1..SPARE).step_by(2) {
+        // SAFETY: reserved above, seen by nobody.
+        let split = unsafe { super::protect(at + index * page, page, region::Protection::READ) };
+        if let Err(errno) = split {
+            // SAFETY: as above.
+            unsafe { free_spare_mappings(at) };
+            return Err(errno);
+        }
+    }
+    Ok(at)
+}
+
+/// Frees them.
+///
+/// # Safety
+///
+/// `at` is what [`spare_mappings`] returned, in this process or the parent of a fork's child, and
+/// they are still there.
+pub(in crate::memory) unsafe fn free_spare_mappings(at: u64) {
+    // SAFETY: the caller's promise; nothing refers to them.
+    unsafe { unmap(at, SPARE * super::page_size()) };
+}
+
 /// Puts pages back where they were before [`stand_in`].
 ///
 /// # Safety

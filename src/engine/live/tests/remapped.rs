@@ -254,3 +254,29 @@ fn what_was_remapped_is_announced() {
     assert_eq!(format!("{gdb:?}"), "Gdb { modules: 1, placed: 1 }");
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+/// A module is armed in what is executed, also while others fork: a thread that came to execute the
+/// site as it was would return into it when it is armed.
+#[test]
+fn a_module_is_not_armed_while_copies_stand_in() {
+    assert!(in_child(|| {
+        let engine = engine();
+        let jit = Jit::new();
+        let code = jit.adopt(&engine, 0, StrategyChoice::Remap);
+        let at = jit.function(0);
+        let executed = || {
+            // SAFETY: code of the test's, which is readable.
+            unsafe { std::slice::from_raw_parts(jit.pointer().cast::<u8>().add(Jit::OFFSETS[0]), 16) }
+                .to_vec()
+        };
+        let before = executed();
+        // As another thread's fork does; it takes too long.
+        crate::memory::fork::gate::close();
+        assert!(crate::memory::fork::stand_in());
+        let module = register(&engine, code, 0).unwrap();
+        let site = module.site_at(at).unwrap();
+        let mut armed = [0; 16];
+        site.module().areas()[0].read(at, &mut armed).unwrap();
+        executed() != before && executed() == armed
+    }));
+}
