@@ -36,7 +36,7 @@ use crate::quiescence::Stopped;
 
 use super::chunk::DoubleMapping;
 use super::{Alias, CodeMemory, LiveMemory, PageRun, Strategy, check_within};
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux", not(emulated)))]
 pub(super) use pages::BEFORE_COMPARING;
 pub(super) use pages::put_back;
 pub(super) use registry::{Claim, forget, is_remapped};

@@ -193,7 +193,7 @@ fn filter(program: &mut [libc::sock_filter]) {
 
 /// Makes one system call of this process fail with an error number, where all of some bits are set
 /// in one of its arguments. Only in a child, for good.
-#[cfg(target_endian = "little")]
+#[cfg(not(emulated))]
 pub(crate) fn deny_where(call: libc::c_long, argument: u32, bits: i32, errno: i32) {
     let line = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
         code: code as u16,
@@ -205,10 +205,11 @@ pub(crate) fn deny_where(call: libc::c_long, argument: u32, bits: i32, errno: i3
     let jump = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     let answer = libc::BPF_RET | libc::BPF_K;
     // Behind the number, the architecture and an address are the arguments, of 8 bytes each.
+    let low = if cfg!(target_endian = "big") { 4 } else { 0 };
     filter(&mut [
         line(load, 0, 0, 0),
         line(jump, 0, 4, call as u32),
-        line(load, 0, 0, 16 + 8 * argument),
+        line(load, 0, 0, 16 + 8 * argument + low),
         line(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, bits as u32),
         line(jump, 0, 1, bits as u32),
         line(answer, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
