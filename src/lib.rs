@@ -119,7 +119,7 @@
 //! | while it changes | other threads are stopped | they run on |
 //! | a patch or restore is seen | at once | soon: each thread runs old or new for a bounded time |
 //! | an invalidation is seen | at once | at once |
-//! | memory | any [strategy](memory::Strategy) | one that can exchange a word: Alias |
+//! | memory | any [strategy](memory::Strategy) | one that can exchange a word: Alias, and Remap for code that others placed |
 //!
 //! # What a runtime promises
 //!
@@ -128,7 +128,7 @@
 //!
 //! | promise | given by |
 //! |---|---|
-//! | these bytes are that compiled function, and stay mapped | [`Adoption::promise`](image::Adoption::promise), [`memory::adopt()`], [`Toggle::register`](memory::Toggle::register), [`ProcMem::register`](memory::ProcMem::register) |
+//! | these bytes are that compiled function, and stay mapped | [`Adoption::promise`](image::Adoption::promise), [`memory::adopt()`], [`Toggle::register`](memory::Toggle::register), [`ProcMem::register`](memory::ProcMem::register), [`Remap::register`](memory::Remap::register) |
 //! | what is told of the code is true: shapes, entries, marks, told sites, trusted live-outs, how frames are found; what sequences load, store and leave as results there, and what handlers answer, is right for it; it does not run before it is released | [`Engine::register`], [`Registration::register`](engine::Registration::register), [`register_ids`](engine::Registration::register_ids), [`finish`](engine::Registration::finish) |
 //! | there is code at this address that can be entered or called so | [`Target::addr`](sequence::Target::addr), [`Sequence::call`](sequence::Sequence::call), [`Action::call`](ic::Action::call), [`Engine::redirect`], [`Engine::retarget`] and those of [`Transaction`](engine::Transaction); any of them in text: [`Sequence::from_text`](sequence::Sequence::from_text) |
 //! | these bytes, which nobody decodes, do what is said of them | [`Sequence::vouched`](sequence::Sequence::vouched) |

@@ -84,6 +84,7 @@ promises! {
         "patchpoint::memory::adopt(range, patchpoint::memory::StrategyChoice::Auto)";
     ToggleRegister("range: patchpoint::addr::CodeRange") "patchpoint::memory::Toggle::register(range)";
     ProcMemRegister("range: patchpoint::addr::CodeRange") "patchpoint::memory::ProcMem::register(range)";
+    RemapRegister("range: patchpoint::addr::CodeRange") "patchpoint::memory::Remap::register(range)";
 
     // Code that is executed in a mirror.
     EngineBuilderMirrored("engine: patchpoint::engine::EngineBuilder", "by: patchpoint::engine::Mirroring") "engine.mirrored(by)";

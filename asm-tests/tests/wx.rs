@@ -228,6 +228,16 @@ fn adopted_code_written_as_a_file_is_never_writable_and_executable() {
     watch("ProcMem", &engine, &module);
 }
 
+#[test]
+#[cfg_attr(emulated, ignore = "an emulator does not tell the flags of mappings")]
+fn adopted_code_that_is_remapped_is_never_writable_and_executable() {
+    let _alone = alone();
+    let engine = engine();
+    let module = register(&engine, adopted(&engine, StrategyChoice::Remap));
+    assert_eq!(module.areas()[0].strategy(), Strategy::Remap);
+    watch("Remap", &engine, &module);
+}
+
 /// The watch above sees what it is there to see.
 #[test]
 fn a_mapping_that_is_both_would_be_found() {
@@ -239,11 +249,14 @@ fn a_mapping_that_is_both_would_be_found() {
 #[test]
 fn adopted_code_is_patched_run_restored_and_invalidated_by_every_strategy() {
     let _alone = alone();
-    for ask in [
+    let choices = [
         StrategyChoice::Auto,
         StrategyChoice::ProcMem,
         StrategyChoice::Toggle,
-    ] {
+        StrategyChoice::Remap,
+    ];
+    // An emulator does not tell the flags of mappings, without which nothing is remapped.
+    for ask in choices.into_iter().take(if cfg!(emulated) { 3 } else { 4 }) {
         let engine = engine();
         let module = register(&engine, adopted(&engine, ask));
         let site = engine.sites(module.sites().next().unwrap().id()).unwrap()[0].clone();

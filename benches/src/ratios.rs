@@ -39,8 +39,8 @@ pub fn all() -> Vec<Row> {
 }
 
 /// A prepared site through each strategy.
-pub fn commits() -> [Row; 3] {
-    [alias_commit(), proc_mem_commit(), toggle_commit()]
+pub fn commits() -> [Row; 4] {
+    [alias_commit(), remap_commit(), proc_mem_commit(), toggle_commit()]
 }
 
 /// Prepares a transaction for each site, one after the other, and commits it, or does the bare
@@ -194,6 +194,22 @@ fn foreign_sites(engine: &Engine, ask: StrategyChoice) -> (Module, Vec<Site>) {
 fn installed(site: &Site) -> Vec<u8> {
     // SAFETY: the site's code stays mapped.
     unsafe { pages::read(site.addr().get(), RESERVED) }
+}
+
+/// The same code in a JIT's memory that was remapped, and in the engine's.
+fn remap_commit() -> Row {
+    let engine = subject::engine();
+    let (_remapped, sites) = foreign_sites(&engine, StrategyChoice::Remap);
+    let mut remapped = Commits::new(&engine, sites);
+    let modules: Vec<Module> = (0..SITES / 2).map(|_| subject::module(&engine)).collect();
+    let mut alias = Commits::new(&engine, modules.iter().flat_map(subject::reads).collect());
+    let figures = interleave(COMMITS, [&mut || remapped.commits(), &mut || alias.commits()]);
+    Row::against(
+        "Remap: commit of a prepared site of 32 bytes",
+        figures,
+        "Alias: commit of a prepared site of 32 bytes",
+        Some(1.1),
+    )
 }
 
 fn proc_mem_commit() -> Row {

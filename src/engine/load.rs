@@ -35,6 +35,8 @@ pub struct LoadedCode {
     /// In ascending address.
     calls: Vec<CallSpec>,
     may_have_run: bool,
+    /// Its strategy was the engine's choice, made before it was known whether it is to be live.
+    is_chosen: bool,
     placed: Option<PlacedSegments>,
 }
 
@@ -248,11 +250,14 @@ impl Engine {
             areas,
             calls: Vec::new(),
             may_have_run: false,
+            is_chosen: false,
             placed: Some(placed),
         })
     }
 
-    /// Takes over code that somebody else loaded, to be written by the strategy asked for.
+    /// Takes over code that somebody else loaded, to be written by the strategy asked for. With
+    /// [`Auto`](StrategyChoice::Auto) that is chosen anew, as [Remap](crate::memory::Remap), if the
+    /// code is registered [live](Registration::live).
     ///
     /// # Errors
     /// No strategy works for that memory, or the code is for another architecture. [`Error::MemoryAllocates`]: only Toggle
@@ -267,7 +272,7 @@ impl Engine {
             }));
         }
         let areas = memory::adopt_code(&code, ask)?;
-        self.adopted(code, areas)
+        self.adopted(code, areas, ask == StrategyChoice::Auto)
     }
 
     /// Takes over code whose memory the runtime writes itself.
@@ -278,10 +283,10 @@ impl Engine {
     pub fn adopt_with(&self, code: AdoptedCode, memory: &Arc<dyn CodeMemory>) -> Result<LoadedCode> {
         self.check_here()?;
         let areas = areas(code.image(), memory)?;
-        self.adopted(code, areas)
+        self.adopted(code, areas, false)
     }
 
-    fn adopted(&self, code: AdoptedCode, areas: Vec<CodeArea>) -> Result<LoadedCode> {
+    fn adopted(&self, code: AdoptedCode, areas: Vec<CodeArea>, is_chosen: bool) -> Result<LoadedCode> {
         self.check_arch(code.image().arch)?;
         self.check_memory(&areas)?;
         let may_have_run = code.may_have_run();
@@ -293,6 +298,7 @@ impl Engine {
             areas,
             calls: Vec::new(),
             may_have_run,
+            is_chosen,
             placed: None,
         })
     }
@@ -518,7 +524,8 @@ impl<'e> Registration<'e> {
     /// Registering is refused with [`Error::ArmedTooLate`] if the code may have run, with
     /// [`site::Error::NoPatchableJump`] if a site is too short for its address, and with
     /// [`Error::ArmedMemory`] if its memory has no atomic store. Nothing is registered or written
-    /// then.
+    /// then. Code that was [adopted](Engine::adopt) without a choice of how it is written is
+    /// [remapped](crate::memory::Remap), or refused with the reason why it cannot be.
     ///
     /// A callee of LLVM's call, and of calls in sequences, finds its return address in a stub. What
     /// takes backtraces through it is in [`observe`](crate::observe).
@@ -582,15 +589,20 @@ impl<'e> Registration<'e> {
             leavable,
         } = self;
         engine.check_here()?;
+        let areas = match live && code.is_chosen {
+            // protection: live-code-is-remapped
+            true => memory::adopt_live(code.areas)?,
+            false => code.areas,
+        };
         // Another engine may have adopted the code.
-        engine.check_memory(&code.areas)?;
+        engine.check_memory(&areas)?;
         let parts = ModuleParts {
             id: engine.next_module(),
             arch: code.image.arch,
             windows: code.image.windows,
             maps: OwnedMaps::new(code.image.stack_maps, code.image.endian)?,
             functions: Functions::new(&code.image.functions)?,
-            areas: code.areas.into(),
+            areas: areas.into(),
             eh_frames: code.image.eh_frames.into(),
             unwind_by,
             trust_live_outs,

@@ -245,6 +245,9 @@ impl Adoption {
     ///   by the LLVM that wrote the stack map and not changed since;
     /// - nobody but this crate writes to the ranges, or unmaps, moves or protects the pages they lie in;
     /// - what else lies in those pages is code that the same threads execute, or nothing;
+    /// - where the code is [remapped](crate::memory::Remap), as asked for, because it is registered live, or as
+    ///   other code on these pages was: what [`Remap::register`](crate::memory::Remap::register) demands of the
+    ///   whole pages;
     /// - if [`not_yet_run`](Self::not_yet_run) was said, it is true;
     /// - the memory is not shared with a mapping that is writable and executable at once;
     /// - other threads do not execute a site while it is patched, but as the engine's world (its means to

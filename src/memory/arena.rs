@@ -65,6 +65,70 @@ pub struct PlacedSegment {
 }
 
 /// The engine's memory. Clones share it; it grows by chunks and is unmapped with the last user.
+///
+/// A JIT of one's own can have its code there, and need neither a linker nor memory that is
+/// remapped: it allocates, writes code, publishes it, and registers it with an engine, live if it
+/// likes. Room for stubs is found near.
+///
+/// ```
+/// use std::sync::Arc;
+/// use patchpoint::addr::{CodeAddr, Len};
+/// use patchpoint::arch::{Arch, CallShape};
+/// use patchpoint::engine::Engine;
+/// use patchpoint::image::Adoption;
+/// use patchpoint::memory::{Arena, CodeMemory, Reach, SegmentKind, SegmentNeed};
+/// use patchpoint::publish::{self, NeverStopped};
+/// use patchpoint::sequence::{Sequence, Target};
+/// use patchpoint::site::EntrySpec;
+///
+/// extern "C" fn eight() -> u64 {
+///     8
+/// }
+///
+/// # fn main() -> Result<(), patchpoint::Error> {
+/// # if Arch::host() != Some(Arch::X86_64) { return Ok(()) }
+/// // Sixteen bytes of nops at the entry, for patches; then `mov eax, 7; ret`.
+/// let code: Vec<u8> = [&[0x90; 16][..], &[0xb8, 7, 0, 0, 0, 0xc3]].concat();
+/// let arena = Arena::default();
+///
+/// // Allocate and write: the code is not there for others before it is finalized.
+/// let need = SegmentNeed { kind: SegmentKind::Code, len: code.len() as u64, align: 16 };
+/// let mut placement = arena.place(&[need], Reach::Anywhere)?;
+/// let at = placement.segments()[0].range.start();
+/// placement.fill(at, &code)?;
+///
+/// // Publish: `finalize` maintains the instruction cache. A thread that may have run other code at
+/// // these addresses has to serialize.
+/// let placed = placement.finalize()?;
+/// publish::serialize();
+///
+/// // Register: no stack map, one entry site.
+/// let empty_map = [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].to_vec();
+/// let adoption = Adoption::new(Arch::X86_64, Arch::X86_64.endian(), empty_map)
+///     .function("seven", at, Len::of(&code).expect("22 bytes"))
+///     .not_yet_run();
+/// // SAFETY: `placed` outlives the module, nobody else writes the code, and it has not run.
+/// let adopted = unsafe { adoption.promise()? };
+/// // SAFETY: nothing is written through it but by the engine.
+/// let memory: Arc<dyn CodeMemory> = Arc::new(unsafe { placed.writable() });
+/// let engine = Engine::builder().world(NeverStopped).build()?;
+/// let loaded = engine.adopt_with(adopted, &memory)?;
+/// let registration = engine.registration(loaded).entry(EntrySpec::new("seven", 78_u64, 16)).live();
+/// // SAFETY: what is told of the code is true.
+/// let module = unsafe { registration.register(|_| None::<CallShape>)? };
+/// module.release();
+///
+/// // SAFETY: the address of a function that takes nothing and returns a number.
+/// let seven: extern "C" fn() -> u64 = unsafe { std::mem::transmute(at.get() as usize) };
+/// assert_eq!(seven(), 7);
+/// // SAFETY: it can be called as the function that it replaces.
+/// let elsewhere = unsafe { Target::addr(CodeAddr::new(eight as usize as u64)) };
+/// engine.patch(78, &Sequence::new().jump(elsewhere))?;
+/// assert_eq!(seven(), 8);
+/// # drop((engine, module));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Arena {
     shared: Arc<Shared>,

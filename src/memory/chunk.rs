@@ -1,7 +1,8 @@
 //! A chunk: one contiguous reservation with a code part, mapped twice, and a data part.
 //!
 //! Contiguous, so that code reaches all data of its chunk, and every other function, by 32-bit
-//! displacements.
+//! displacements. Pages of others that were [remapped](super::Remap) are mapped twice as well, and
+//! have no chunk.
 
 #![allow(unsafe_code)]
 
@@ -16,7 +17,7 @@ use crate::memory::{Error, Result};
 use super::fork::{Birth, View};
 use super::mirror::Mirrored;
 use super::spans::Spans;
-use super::sys;
+use super::{remap, sys};
 
 /// How many places are tried at which a mirror turns out to have something.
 const TRIES: usize = 64;
@@ -32,8 +33,31 @@ pub(super) struct DoubleMapping {
     view: Option<View>,
     /// Where the code is executed, if not in this process.
     mirror: Option<Mirrored>,
-    /// Kept mapped as long as its code is.
-    reservation: Arc<Reservation>,
+    owner: PageOwner,
+}
+
+/// Whose the executed addresses are.
+#[derive(Debug)]
+enum PageOwner {
+    /// A chunk's, which is kept mapped as long as its code is.
+    Chunk(Arc<Reservation>),
+    /// Somebody else's, who gets them back.
+    Foreign(RemappedRun),
+}
+
+/// Pages of somebody else's that were remapped.
+#[derive(Debug)]
+pub(super) struct RemappedRun {
+    /// Of the file that is mapped there.
+    inode: u64,
+    /// What the pages' protection has beside read and execute.
+    extra: sys::ExtraFlags,
+}
+
+impl RemappedRun {
+    pub(super) fn new(inode: u64, extra: sys::ExtraFlags) -> Self {
+        Self { inode, extra }
+    }
 }
 
 /// The first `len` bytes of a range, and the others.
@@ -63,7 +87,7 @@ impl DoubleMapping {
             birth,
             view: Some(View::new(rx, true, birth)),
             mirror: None,
-            reservation,
+            owner: PageOwner::Chunk(reservation),
         })
     }
 
@@ -82,8 +106,21 @@ impl DoubleMapping {
             birth,
             view: (!rx.is_empty()).then(|| View::new(rx, false, birth)),
             mirror: Some(mirror.clone()),
-            reservation: Arc::clone(reservation),
+            owner: PageOwner::Chunk(Arc::clone(reservation)),
         }))
+    }
+
+    /// Pages of somebody else's over which a file was mapped, whose writable view is at `rw`.
+    pub(super) fn remapped(rx: CodeRange, rw: u64, birth: Birth, view: View, run: RemappedRun) -> Self {
+        view.use_up_to(rx.end().get());
+        Self {
+            rx,
+            to_rw: rw.wrapping_sub(rx.start().get()),
+            birth,
+            view: Some(view),
+            mirror: None,
+            owner: PageOwner::Foreign(run),
+        }
     }
 
     #[inline]
@@ -130,20 +167,53 @@ impl DoubleMapping {
 impl Drop for DoubleMapping {
     fn drop(&mut self) {
         let has_copy = self.view.as_ref().is_none_or(View::is_copy);
+        let reservation = match &self.owner {
+            PageOwner::Chunk(reservation) => Arc::clone(reservation),
+            PageOwner::Foreign(run) => return self.put_back(run.inode, run.extra),
+        };
         // From here on no fork copies it.
         self.view = None;
         // A fork's child does not have this view, and may have mapped something else there.
         // protection: fork-child-unmaps-nothing-of-others
         if self.birth.is_here() {
             if let Some(mirror) = &self.mirror {
-                mirror.unmap(self.reservation.whole);
+                mirror.unmap(reservation.whole);
             }
-            // SAFETY: mapped by us, and this was the last owner.
-            // protection: writable-view-is-unmapped
-            unsafe { sys::unmap(self.writable(self.rx.start()), self.rx.len()) };
+            self.unmap_writable();
         } else if !has_copy {
             // Nor the other, then.
-            self.reservation.lost.store(self.rx.len(), Ordering::Relaxed);
+            reservation.lost.store(self.rx.len(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl DoubleMapping {
+    /// Unmaps the writable view, which this process has.
+    fn unmap_writable(&self) {
+        // SAFETY: mapped by us, and this was the last owner.
+        // protection: writable-view-is-unmapped
+        unsafe { sys::unmap(self.writable(self.rx.start()), self.rx.len()) };
+    }
+
+    /// Gives remapped pages back to their owner, with what they hold. What a fork's child has is
+    /// its own already.
+    fn put_back(&mut self, inode: u64, extra: sys::ExtraFlags) {
+        if self.birth.is_here() {
+            remap::forget(inode, || {
+                self.unmap_writable();
+                // SAFETY: nobody can write through the view that was just unmapped.
+                unsafe { remap::put_back(self.rx, inode, extra) };
+            });
+        }
+        // Until then a fork would have had to copy it.
+        self.view = None;
+    }
+
+    /// The inode of the file that is mapped over somebody else's pages; of others 0.
+    pub(super) fn inode(&self) -> u64 {
+        match &self.owner {
+            PageOwner::Chunk(_) => 0,
+            PageOwner::Foreign(run) => run.inode,
         }
     }
 }

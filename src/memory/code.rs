@@ -17,6 +17,8 @@ use super::{Alias, PageRun};
 pub enum Strategy {
     /// Stores through a second mapping.
     Alias,
+    /// The same, for pages of somebody else's that were mapped anew.
+    Remap,
     /// Writes to the process's memory as a file.
     ProcMem,
     /// Protection changed before and after.
@@ -31,6 +33,7 @@ impl Strategy {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Alias => "Alias",
+            Self::Remap => "Remap",
             Self::ProcMem => "ProcMem",
             Self::Toggle => "Toggle",
             Self::Runtime => "the runtime's own memory",
@@ -140,7 +143,7 @@ pub unsafe trait CodeMemory: Send + Sync + fmt::Debug {
 
     /// The same memory as the engine's own, where it is no other. A transaction that is only in
     /// such memory calls it directly, which takes a fifth off a commit. Others need not implement
-    /// it, and one that wraps it must not.
+    /// it, and one that does something else in its calls must not.
     fn as_alias(&self) -> Option<&Alias> {
         None
     }

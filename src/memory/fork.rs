@@ -4,7 +4,7 @@
 //! The writable view of code, and an open `/proc/self/mem`, stay the parent's: a child that patched
 //! would change code under its parent's feet. The executed view would be changed by the parent,
 //! under the child's, whose heap is its own: so a child does not inherit it either, and gets a copy
-//! at the same address (see [`handlers`]). Nobody changes that any more: grandchildren inherit it
+//! at the same address (see [`handlers`], and [`views`] for pages of others). Nobody changes that any more: grandchildren inherit it
 //! as it is.
 //!
 //! A page that the kernel wipes in the child holds the number of the process in the line of forks:
@@ -135,8 +135,7 @@ impl Birth {
     }
 
     /// Its number, which no process has that it was forked from or that was forked from it.
-    #[cfg(target_os = "linux")]
-    fn number(self) -> u32 {
+    pub(super) fn number(self) -> u32 {
         match self {
             Self::Marked { generation, .. } => generation,
             Self::Pid(pid) => pid,
@@ -165,4 +164,14 @@ impl Birth {
 #[cold]
 fn is_process(pid: u32) -> bool {
     std::process::id() == pid
+}
+
+/// Lets copies stand in for what is remapped, as before a fork whose gate is closed. Whether there
+/// was something.
+#[cfg(all(test, target_os = "linux", not(emulated)))]
+pub(crate) fn stand_in() -> bool {
+    let copies = views::copy(number());
+    copies
+        .inspect(|copies| views::stand_in(copies, number()))
+        .is_some()
 }

@@ -5,19 +5,21 @@
 //! thousandfold.
 //!
 //! **Approach.** One trait, [`CodeMemory`], which a runtime can implement for pages that it manages
-//! itself, and three strategies behind it:
+//! itself, and four strategies behind it:
 //!
 //! | strategy | memory | how | other threads may run there |
 //! |---|---|---|---|
 //! | [`Alias`] | from an [`Arena`] | stores through a second, writable mapping of a sealed memory file | yes |
+//! | [`Remap`] | foreign, private | the same, when the pages were copied into such a file, and that mapped over them | yes |
 //! | [`ProcMem`] | foreign, private | `pwrite` to `/proc/self/mem` | yes |
 //! | [`Toggle`] | foreign | read-execute to read-write and back, once per run of pages | no: stopped world |
 //!
 //! Memory of an [`Arena`] may be executed in a [`Mirror`] of it, a second place where it is mapped
 //! at the same addresses.
 //!
-//! [`adopt()`] takes the first of these that works for foreign memory and says why. Code that other
-//! threads may be executing is only ever written through [`LiveMemory`], which Toggle does not
+//! [`adopt()`] takes the first of these that works for foreign memory and says why; Remap only where
+//! it is asked for or needed (see [`StrategyChoice::Auto`]). Code that other threads may be
+//! executing is only ever written through [`LiveMemory`], which Toggle does not
 //! implement; everything else needs a [`Stopped`](crate::publish::Stopped), which only a stopped
 //! [`World`](crate::publish::World) hands out.
 //!
@@ -29,7 +31,9 @@
 //! Code in memory of the engine's own is not inherited: the child of `fork` gets a copy at the same
 //! addresses, as it was between two transactions, which nobody can change; so a server that forks
 //! its workers works. A copy of the code is made for each fork, some 0.3 ms per MiB that is in use.
-//! Foreign memory is private to the child anyway. Where a copy cannot be made (no memory, no
+//! Foreign memory is private to the child anyway; for what of it was remapped, private copies stand
+//! in before the child is made, so that code which it runs at once, such as the C library's, is
+//! there. Where a copy cannot be made (no memory, no
 //! descriptor, a transaction that takes longer than a second), and where the child is made by
 //! calling `clone` directly, it has nothing at those addresses: executing there kills it. `vfork`
 //! and `posix_spawn` copy nothing, as they share all memory until the new program starts; so does
@@ -53,6 +57,7 @@ pub(crate) mod fork;
 mod mirror;
 mod proc_mem;
 mod raw;
+mod remap;
 mod reserve;
 mod runs;
 pub(crate) mod short;
@@ -67,6 +72,7 @@ mod tests;
 mod toggle;
 
 pub use crate::image::SegmentKind;
+pub(crate) use adopt::adopt_live;
 pub use adopt::{Adopted, StrategyChoice, Verdict, adopt, adopt_code};
 pub use alias::Alias;
 pub use area::CodeArea;
@@ -76,6 +82,7 @@ pub(crate) use counters::{Counter, SharedCounters};
 pub use error::{Error, Result};
 pub use mirror::{MemoryFile, Mirror};
 pub use proc_mem::ProcMem;
+pub use remap::Remap;
 pub use runs::PageRun;
 pub(crate) use snapshot::Snapshot;
 pub use stubs::{StubPool, StubSlot, StubStats};

@@ -15,6 +15,7 @@ use region::Protection;
 use std::vec::Vec;
 
 use super::fork::Birth;
+use super::remap::Claim;
 use super::{CodeMemory, LiveMemory, PageRun, Strategy, check_within, raw, sys};
 
 /// Foreign code memory that is written through `/proc/self/mem`.
@@ -25,6 +26,8 @@ pub struct ProcMem {
     pages: CodeRange,
     file: sys::SelfMem,
     birth: Birth,
+    /// Keeps the pages from being remapped.
+    _claim: Claim,
 }
 
 impl ProcMem {
@@ -39,7 +42,8 @@ impl ProcMem {
     /// # Errors
     ///
     /// [`Error::StrategyUnavailable`] when a page is unmapped, or not read-execute; when there is
-    /// no `/proc`, when the system forbids such writes, or when the memory is a shared mapping.
+    /// no `/proc`, when the system forbids such writes, or when the memory is a shared mapping; when
+    /// a page is [remapped](super::Remap).
     pub unsafe fn register(range: CodeRange) -> Result<Self> {
         let refused = |why, mend| Error::StrategyUnavailable {
             strategy: Strategy::ProcMem.name(),
@@ -50,11 +54,13 @@ impl ProcMem {
         let file = sys::SelfMem::open()
             .map_err(|_| refused("/proc/self/mem cannot be opened", "mount /proc, or use Toggle"))?;
         let whole = PageRun::covering(&mut [range])?;
+        let pages = whole.first().map_or(range, |run| run.range());
         let memory = Self {
             range,
-            pages: whole.first().map_or(range, |run| run.range()),
+            pages,
             file,
             birth: Birth::here(),
+            _claim: Claim::new(pages, Strategy::ProcMem)?,
         };
         let first_of_each = first_bytes(range).map_err(|why| {
             refused(

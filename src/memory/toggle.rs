@@ -18,6 +18,7 @@ use crate::memory::{Error, Result};
 use crate::quiescence::Stopped;
 
 use super::fork::Birth;
+use super::remap::Claim;
 use super::{CodeMemory, PageRun, Strategy, check_within, raw, sys};
 
 /// Foreign code memory that is written by changing its protection.
@@ -48,6 +49,8 @@ pub struct Toggle {
     /// What `begin` made writable and `end` has not yet undone, by address.
     open: Mutex<Vec<CodeRange>>,
     birth: Birth,
+    /// Keeps the pages from being remapped.
+    _claim: Claim,
 }
 
 impl Toggle {
@@ -70,7 +73,7 @@ impl Toggle {
     /// # Errors
     ///
     /// [`Error::StrategyUnavailable`] when a page is unmapped, or not read-execute, or when the
-    /// system forbids to make memory executable again.
+    /// system forbids to make memory executable again; when a page is [remapped](super::Remap).
     pub unsafe fn register(range: CodeRange) -> Result<Self> {
         let refused = |why, mend| Error::StrategyUnavailable {
             strategy: Strategy::Toggle.name(),
@@ -110,6 +113,7 @@ impl Toggle {
             extra,
             open: Mutex::new(Vec::new()),
             birth: Birth::here(),
+            _claim: Claim::new(pages.range(), Strategy::Toggle)?,
         })
     }
 

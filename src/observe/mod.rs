@@ -7,12 +7,17 @@
 //!
 //! | | reader | reused addresses | code bytes |
 //! |---|---|---|---|
-//! | [`PerfMap`] | whoever reads perf maps; `perf` itself for adopted code in anonymous memory only | the newest name is the last line | no |
+//! | [`PerfMap`] | whoever reads perf maps; `perf` itself for adopted code in anonymous memory that is not remapped only | the newest name is the last line | no |
 //! | [`JitDump`] | `perf inject --jit` | told apart by time | yes, for `perf annotate` |
 //! | `Gdb` (feature `backtrace`; not on big-endian PowerPC64) | GDB, when it stops | told when they are freed | no: names and frames |
 //! | `Unwinder` (feature `backtrace`) | backtraces within the process | told when they are freed | no: frames |
 //! | `Unwound` (feature `backtrace`) | exceptions and backtraces through graphs linked without an engine | deregistered first | no: frames |
 //! | `Tracing` (feature `tracing`) | subscribers of `tracing` | | no |
+//!
+//! Adopted modules are told as loaded ones are. Where code was [remapped](crate::memory::Remap),
+//! `/proc/self/maps` has a memory file in place of what was there, a program's or library's name
+//! included: for what else lies on these pages profilers have no name then. A debugger can set
+//! hardware breakpoints there only.
 //!
 //! Names: a function has its own; out-of-line code has that of its site, what it is, and the change
 //! that it was made for: `get+0x4.id78.stub2`.

@@ -18,8 +18,8 @@ use crate::engine::{Event, Observer};
 /// to the same file.
 ///
 /// `perf` reads it for anonymous memory only (`is_anon_memory` in tools/perf/util/map.c): code that
-/// the engine has loaded, and stubs, lie in a memory file, for which `perf` needs a
-/// [`JitDump`](super::JitDump). Other profilers do not ask.
+/// the engine has loaded, that was [remapped](crate::memory::Remap), and stubs, lie in a memory
+/// file, for which `perf` needs a [`JitDump`](super::JitDump). Other profilers do not ask.
 ///
 /// A name is never taken out: where an address was used again, `perf` shows one of its names. What
 /// a forked child makes is written into the map of its parent.

@@ -105,6 +105,9 @@ impl Writing {
         BROKEN.store(true, Ordering::SeqCst);
         let gate = gate();
         gate.fetch_add(1, Ordering::Acquire);
+        // What is written must be what is executed, here and now.
+        // protection: an-impatient-writer-writes-what-is-executed
+        super::views::stand_back();
         Self(gate)
     }
 }
@@ -127,7 +130,7 @@ fn was_not_inside(gate: &AtomicU32) {
 }
 
 /// Lets nobody in any more.
-pub(in crate::memory) fn close() {
+pub(crate) fn close() {
     BROKEN.store(false, Ordering::SeqCst);
     gate().fetch_or(FORKING, Ordering::SeqCst);
 }

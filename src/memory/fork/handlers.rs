@@ -4,7 +4,9 @@
 //! transaction is being written; it blocks its signals, so that it is not stopped before it opens
 //! the gate again; it copies all code into one sealed memory file. The kernel makes the child,
 //! which inherits none of the views. The child maps the copies where the views were, and closes the
-//! file; the parent closes the file and opens the gate.
+//! file; the parent closes the file and opens the gate. For pages that were remapped, whose code
+//! may be what the child runs until then, copies stand in before the child is made, and the parent
+//! has its own back afterwards (see [`views`]).
 //!
 //! **Invariants.** What the child's code refers to is what its heap holds: from the copy to the
 //! fork no site changes, and what a site branches to is freed only when no thread can be in it, the
@@ -74,7 +76,7 @@ fn keeping_errno(work: impl FnOnce()) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-fn set_mask(mask: &libc::sigset_t) -> libc::sigset_t {
+pub(super) fn set_mask(mask: &libc::sigset_t) -> libc::sigset_t {
     let mut old = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: the sets are valid; concerns this thread alone.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, old.as_mut_ptr()) };
@@ -83,7 +85,7 @@ fn set_mask(mask: &libc::sigset_t) -> libc::sigset_t {
 }
 
 /// Blocks every signal of this thread, and returns what it had blocked.
-fn block_signals() -> libc::sigset_t {
+pub(super) fn block_signals() -> libc::sigset_t {
     let mut every = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: fills the set, which is valid as zeros.
     unsafe { libc::sigfillset(every.as_mut_ptr()) };
@@ -149,7 +151,12 @@ fn prepare() {
     let process = super::number();
     PARENT.store(process, Ordering::Relaxed);
     FORKING_THREAD.store(this, Ordering::Relaxed);
-    let copies = views::copy(process).map_or(-1, IntoRawFd::into_raw_fd);
+    let copies = views::copy(process);
+    if let Some(copies) = &copies {
+        // protection: copies-stand-in-for-remapped-pages
+        views::stand_in(copies, process);
+    }
+    let copies = copies.map_or(-1, IntoRawFd::into_raw_fd);
     COPIES.store(copies, Ordering::Release);
 }
 
@@ -166,6 +173,7 @@ extern "C" fn in_parent() {
         if own.forker.load(Ordering::Relaxed) != this {
             return;
         }
+        views::stand_back();
         drop(take_copies());
         FORKING_THREAD.store(0, Ordering::Relaxed);
         gate::open();
@@ -182,6 +190,7 @@ extern "C" fn in_child() {
         let is_mine = FORKING_THREAD.swap(0, Ordering::Relaxed) == this_thread();
         super::wipe(parent);
         views::stop_copying();
+        views::keep_what_stands_in();
         let copies = take_copies();
         if !is_mine {
             return;

@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
 
+use super::ExtraFlags;
 use crate::error::Errno;
 
 type Outcome<T> = Result<T, Errno>;
@@ -208,6 +209,18 @@ pub(in crate::memory) unsafe fn map_view(at: u64, len: u64, view: View, file: &M
 pub(in crate::memory) fn code_file(len: u64) -> Result<(MemoryFile, u64), Refused> {
     let file = memory_file(c"patchpoint code").map_err(|e| ("memfd_create", e))?;
     set_len(&file, len)?;
+    sealed_code_file(file, len)
+}
+
+/// The same with a copy of pages that are there already, which the kernel reads.
+pub(in crate::memory) fn copied_code_file(from: u64, len: u64) -> Result<(MemoryFile, u64), Refused> {
+    let file = file_for(c"patchpoint remapped", len)?;
+    copy_into(&file, from, len, 0).map_err(|e| ("pwrite", e))?;
+    sealed_code_file(file, len)
+}
+
+/// Maps the writable view of a file, and seals it against any other.
+fn sealed_code_file(file: OwnedFd, len: u64) -> Result<(MemoryFile, u64), Refused> {
     let rw_prot = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the place is the kernel's choice, so nothing is replaced.
     let rw = unsafe { map(At::Anywhere, len, rw_prot, libc::MAP_SHARED, Some(&file)) }
@@ -229,6 +242,180 @@ pub(in crate::memory) fn code_file(len: u64) -> Result<(MemoryFile, u64), Refuse
             unsafe { unmap(rw, len) };
             Err(refused)
         }
+    }
+}
+
+/// What is executed where the pages are somebody else's.
+const REMAPPED: i32 = libc::PROT_READ | libc::PROT_EXEC;
+
+/// Maps a file where the kernel likes, as [`map_over`] would, and unmaps it again.
+pub(in crate::memory) fn try_executed_view(file: &MemoryFile, len: u64, extra: ExtraFlags) -> Outcome<()> {
+    // SAFETY: the place is the kernel's choice.
+    let tried = unsafe {
+        map(
+            At::Anywhere,
+            len,
+            REMAPPED | extra.0,
+            libc::MAP_SHARED,
+            Some(&file.0),
+        )
+    }?;
+    // SAFETY: mapped above, seen by nobody.
+    unsafe { unmap(tried, len) };
+    Ok(())
+}
+
+/// The step of [`map_over`] that exchanges the pages, as it names it when it is refused.
+pub(in crate::memory) const EXCHANGE: &str = "mmap over the pages";
+
+/// Maps a file over pages, in one step for whoever executes there. A fork's child does not inherit
+/// them.
+///
+/// # Safety
+///
+/// The pages are the caller's to exchange, and hold what the file does.
+pub(in crate::memory) unsafe fn map_over(
+    at: u64,
+    len: u64,
+    extra: ExtraFlags,
+    file: &MemoryFile,
+) -> Result<(), Refused> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        map(
+            At::Over(at),
+            len,
+            REMAPPED | extra.0,
+            libc::MAP_SHARED,
+            Some(&file.0),
+        )
+    }
+    .map_err(|errno| (EXCHANGE, errno))?;
+    // protection: fork-child-does-not-share-remapped-pages
+    keep_from_children(at, len).map_err(|errno| ("madvise", errno))
+}
+
+/// The inode of a file.
+pub(in crate::memory) fn inode(file: &MemoryFile) -> Outcome<u64> {
+    let mut status = MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the place is as large as the call writes.
+    match unsafe { libc::fstat(file.0.as_raw_fd(), status.as_mut_ptr()) } {
+        // SAFETY: filled by the call, and valid as zeros before.
+        0 => Ok(unsafe { status.assume_init() }.st_ino),
+        _ => Err(last_errno()),
+    }
+}
+
+/// Lets a part of a sealed file stand in for pages, privately, and returns where these are kept
+/// aside. Both are refused, or neither.
+///
+/// # Safety
+///
+/// The pages are one shared mapping of the caller's, and hold what the part of the file does.
+pub(in crate::memory) unsafe fn stand_in(
+    at: u64,
+    len: u64,
+    extra: ExtraFlags,
+    file: &OwnedFd,
+    offset: u64,
+) -> Outcome<u64> {
+    // Of a length of 0: the pages are mapped once more, as they are (mremap(2)).
+    // SAFETY: leaves the pages as they are, and maps them where the kernel likes.
+    let aside = unsafe { libc::mremap(pointer(at), 0, len as usize, libc::MREMAP_MAYMOVE) };
+    if aside == libc::MAP_FAILED {
+        return Err(last_errno());
+    }
+    let aside = aside.expose_provenance() as u64;
+    let part = Some((file, offset));
+    // SAFETY: the caller's promise.
+    let mapped = unsafe { map_part(At::Over(at), len, REMAPPED | extra.0, libc::MAP_PRIVATE, part) };
+    match mapped {
+        Ok(_) => Ok(aside),
+        Err(errno) => {
+            // Before others know of it, as old kernels unmap what is there before they refuse.
+            // SAFETY: what was there.
+            let _ = unsafe { stand_back(aside, at, len) };
+            Err(errno)
+        }
+    }
+}
+
+/// How many mappings [`spare_mappings`] makes.
+const SPARE: u64 = 8;
+
+/// Mappings for nothing but to be freed where one is needed and must not be refused. A process may
+/// have so many only (`vm.max_map_count`), and moving one wants room for six.
+pub(in crate::memory) fn spare_mappings() -> Outcome<u64> {
+    let page = super::page_size();
+    let at = reserve(None, SPARE * page)?;
+    // Those of one protection would be one mapping.
+    for index in (1..SPARE).step_by(2) {
+        // SAFETY: reserved above, seen by nobody.
+        let split = unsafe { super::protect(at + index * page, page, region::Protection::READ) };
+        if let Err(errno) = split {
+            // SAFETY: as above.
+            unsafe { free_spare_mappings(at) };
+            return Err(errno);
+        }
+    }
+    Ok(at)
+}
+
+/// Frees them.
+///
+/// # Safety
+///
+/// `at` is what [`spare_mappings`] returned, in this process or the parent of a fork's child, and
+/// they are still there.
+pub(in crate::memory) unsafe fn free_spare_mappings(at: u64) {
+    // SAFETY: the caller's promise; nothing refers to them.
+    unsafe { unmap(at, SPARE * super::page_size()) };
+}
+
+/// Puts pages back where they were before [`stand_in`].
+///
+/// # Safety
+///
+/// `aside` is what that returned for the range, and was not put back yet.
+pub(in crate::memory) unsafe fn stand_back(aside: u64, at: u64, len: u64) -> Outcome<()> {
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: over what stands in for these pages, which holds the same bytes.
+    let moved = unsafe { libc::mremap(pointer(aside), len as usize, len as usize, flags, pointer(at)) };
+    match moved == libc::MAP_FAILED {
+        true => Err(last_errno()),
+        false => Ok(()),
+    }
+}
+
+/// Maps private copies of pages over them.
+///
+/// # Safety
+///
+/// The pages are the caller's to exchange, and nobody writes them during the call.
+pub(in crate::memory) unsafe fn make_private(at: u64, len: u64, extra: ExtraFlags) -> Result<(), Refused> {
+    let file = copy_file(len)?;
+    copy_into(&file, at, len, 0).map_err(|errno| ("pwrite", errno))?;
+    seal_copy(&file)?;
+    // SAFETY: the caller's promise.
+    unsafe {
+        map(
+            At::Over(at),
+            len,
+            REMAPPED | extra.0,
+            libc::MAP_PRIVATE,
+            Some(&file),
+        )
+    }
+    .map(drop)
+    .map_err(|errno| ("mmap of private pages", errno))
+}
+
+/// Lets a fork's child inherit a mapping again.
+pub(in crate::memory) fn give_to_children(at: u64, len: u64) -> Outcome<()> {
+    // SAFETY: the advice changes nothing in this process.
+    match unsafe { libc::madvise(pointer(at), len as usize, libc::MADV_DOFORK) } {
+        0 => Ok(()),
+        _ => Err(last_errno()),
     }
 }
 
@@ -319,6 +506,11 @@ pub(in crate::memory) fn page_wiped_by_fork() -> Option<NonNull<u8>> {
 
 /// A memory file of that length, for the copies that a fork's child gets.
 pub(in crate::memory) fn copy_file(len: u64) -> Result<OwnedFd, Refused> {
+    file_for(c"patchpoint copy", len)
+}
+
+/// A memory file of that length, to be written by the kernel.
+fn file_for(name: &CStr, len: u64) -> Result<OwnedFd, Refused> {
     // Beyond that limit, writing a file does not only fail: it sends a signal.
     let mut limit = MaybeUninit::<libc::rlimit>::zeroed();
     // SAFETY: the place is as large as the call writes.
@@ -328,7 +520,7 @@ pub(in crate::memory) fn copy_file(len: u64) -> Result<OwnedFd, Refused> {
     if !known || len > limit {
         return Err(("getrlimit", Errno(libc::EFBIG)));
     }
-    let file = memory_file(c"patchpoint copy").map_err(|e| ("memfd_create", e))?;
+    let file = memory_file(name).map_err(|e| ("memfd_create", e))?;
     set_len(&file, len)?;
     Ok(file)
 }
@@ -362,8 +554,19 @@ pub(in crate::memory) fn seal_copy(file: &OwnedFd) -> Result<(), Refused> {
     seal(file, CODE_SEALS)
 }
 
-/// Maps a part of a file of copies at an address, to be executed or only read, unless something
-/// else is there.
+/// What a copy in a fork's child is for.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) enum CopyUse {
+    /// It is executed.
+    Execute,
+    /// It is only looked at.
+    Read,
+    /// It is executed, and belongs to whoever owned the pages before they were remapped, with these
+    /// flags.
+    Private(ExtraFlags),
+}
+
+/// Maps a part of a file of copies at an address, unless something else is there.
 ///
 /// # Safety
 ///
@@ -371,11 +574,15 @@ pub(in crate::memory) fn seal_copy(file: &OwnedFd) -> Result<(), Refused> {
 pub(in crate::memory) unsafe fn map_copy(
     at: u64,
     len: u64,
-    executes: bool,
+    purpose: CopyUse,
     file: &OwnedFd,
     offset: u64,
 ) -> Outcome<()> {
-    let execute = if executes { libc::PROT_EXEC } else { 0 };
+    let (prot, sharing) = match purpose {
+        CopyUse::Execute => (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_SHARED),
+        CopyUse::Read => (libc::PROT_READ, libc::MAP_SHARED),
+        CopyUse::Private(extra) => (REMAPPED | extra.0, libc::MAP_PRIVATE),
+    };
     // An emulator that knows no MADV_DONTFORK has let the child inherit the parent's view.
     let at = if cfg!(emulated) {
         At::Over(at)
@@ -384,7 +591,7 @@ pub(in crate::memory) unsafe fn map_copy(
     };
     let part = Some((file, offset));
     // SAFETY: replaces nothing, but under such an emulator the view that is no longer used.
-    unsafe { map_part(at, len, libc::PROT_READ | execute, libc::MAP_SHARED, part) }.map(drop)
+    unsafe { map_part(at, len, prot, sharing, part) }.map(drop)
 }
 
 /// Lets a fork's child not inherit a mapping.

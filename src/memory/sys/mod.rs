@@ -48,6 +48,28 @@ pub(super) unsafe fn protect(start: u64, len: u64, protection: region::Protectio
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct ExtraFlags(i32);
 
+impl ExtraFlags {
+    /// As bits of a protection.
+    #[cfg(target_os = "linux")]
+    pub(super) const fn bits(self) -> i32 {
+        self.0
+    }
+
+    /// What [`bits`](Self::bits) were.
+    #[cfg(target_os = "linux")]
+    pub(super) const fn of_bits(bits: i32) -> Self {
+        Self(bits)
+    }
+}
+
+/// The flag of pages whose branches are guarded, where there is such.
+pub(super) const fn guarded_branches() -> Option<ExtraFlags> {
+    #[cfg(all(target_os = "linux", target_arch = "aarch64"))]
+    return Some(ExtraFlags(libc::PROT_BTI));
+    #[cfg(not(all(target_os = "linux", target_arch = "aarch64")))]
+    None
+}
+
 /// The extra flags of pages; `None` when the pages differ.
 #[cfg(not(all(target_os = "linux", target_arch = "aarch64")))]
 pub(super) fn extra_flags(_pages: CodeRange) -> Option<ExtraFlags> {

@@ -1,6 +1,7 @@
 //! Systems without sealed memory files: only Toggle works there, and the rest is refused by an
 //! error.
 
+use super::ExtraFlags;
 use crate::error::Errno;
 
 type Outcome<T> = Result<T, Errno>;
@@ -126,4 +127,50 @@ pub(in crate::memory) fn try_toggle() -> Outcome<()> {
 /// The system's own list of mappings has been asked, and did not answer.
 pub(in crate::memory) fn is_mapped(_pages: crate::addr::CodeRange) -> bool {
     false
+}
+
+/// The step of [`map_over`] that is refused.
+pub(in crate::memory) const EXCHANGE: &str = "mmap over the pages";
+
+/// No sealed memory files here.
+pub(in crate::memory) fn copied_code_file(_from: u64, _len: u64) -> Result<(MemoryFile, u64), Refused> {
+    Err(("memfd_create", Errno(libc::ENOSYS)))
+}
+
+/// There is no file to map.
+pub(in crate::memory) fn try_executed_view(file: &MemoryFile, _len: u64, _extra: ExtraFlags) -> Outcome<()> {
+    match *file {}
+}
+
+/// There is no file to map.
+///
+/// # Safety
+///
+/// None.
+pub(in crate::memory) unsafe fn map_over(
+    _at: u64,
+    _len: u64,
+    _extra: ExtraFlags,
+    file: &MemoryFile,
+) -> Result<(), Refused> {
+    match *file {}
+}
+
+/// There is no file.
+pub(in crate::memory) fn inode(file: &MemoryFile) -> Outcome<u64> {
+    match *file {}
+}
+
+/// Nothing was remapped.
+///
+/// # Safety
+///
+/// None.
+pub(in crate::memory) unsafe fn make_private(_at: u64, _len: u64, _extra: ExtraFlags) -> Result<(), Refused> {
+    Err(("memfd_create", Errno(libc::ENOSYS)))
+}
+
+/// Nothing was kept from children.
+pub(in crate::memory) fn give_to_children(_at: u64, _len: u64) -> Outcome<()> {
+    Err(Errno(libc::ENOSYS))
 }

@@ -167,6 +167,11 @@ pub(crate) fn deny(calls: &[libc::c_long], errno: i32) {
         program.push(line(answer, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32));
     }
     program.push(line(answer, 0, 0, libc::SECCOMP_RET_ALLOW));
+    filter(&mut program);
+}
+
+/// Has all system calls of this process go through a filter, for good.
+fn filter(program: &mut [libc::sock_filter]) {
     let filter = libc::sock_fprog {
         len: program.len() as u16,
         filter: program.as_mut_ptr(),
@@ -184,6 +189,32 @@ pub(crate) fn deny(calls: &[libc::c_long], errno: i32) {
         )
     };
     assert_eq!(set, 0);
+}
+
+/// Makes one system call of this process fail with an error number, where all of some bits are set
+/// in one of its arguments. Only in a child, for good.
+#[cfg(not(emulated))]
+pub(crate) fn deny_where(call: libc::c_long, argument: u32, bits: i32, errno: i32) {
+    let line = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let jump = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let answer = libc::BPF_RET | libc::BPF_K;
+    // Behind the number, the architecture and an address are the arguments, of 8 bytes each.
+    let low = if cfg!(target_endian = "big") { 4 } else { 0 };
+    filter(&mut [
+        line(load, 0, 0, 0),
+        line(jump, 0, 4, call as u32),
+        line(load, 0, 0, 16 + 8 * argument + low),
+        line(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, bits as u32),
+        line(jump, 0, 1, bits as u32),
+        line(answer, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
+        line(answer, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ]);
 }
 
 /// The numbers of the system calls that the second function makes, in a child in which the first

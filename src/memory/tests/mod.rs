@@ -7,6 +7,8 @@ mod figures;
 mod forks;
 mod placing;
 mod process;
+#[cfg(all(target_os = "linux", not(emulated)))]
+mod remapping;
 mod toggling;
 mod views;
 mod writing;

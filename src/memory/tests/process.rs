@@ -222,7 +222,13 @@ fn never_writable_and_executable(memory: Arc<dyn CodeMemory>) {
 fn no_mapping_is_ever_writable_and_executable() {
     let (placed, _) = aliased(4096);
     never_writable_and_executable(Arc::new(placed.memory()));
-    for ask in [StrategyChoice::ProcMem, StrategyChoice::Toggle] {
+    let choices = [
+        StrategyChoice::Remap,
+        StrategyChoice::ProcMem,
+        StrategyChoice::Toggle,
+    ];
+    // An emulator does not tell the flags of mappings.
+    for ask in choices.into_iter().skip(usize::from(cfg!(emulated))) {
         let foreign = Foreign::new(1);
         // SAFETY: the pages are the test's.
         never_writable_and_executable(unsafe { adopt(foreign.range, ask) }.unwrap().memory());

@@ -8,6 +8,8 @@ mod exhausted;
 mod hooked;
 mod kept;
 mod redirect;
+#[cfg(all(target_os = "linux", not(emulated)))]
+mod remapped;
 mod settle;
 #[cfg(target_arch = "x86_64")]
 mod threads;
