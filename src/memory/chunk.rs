@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::addr::{CodeAddr, CodeRange};
 use crate::memory::{Error, Result};
 
+use super::fork::gate::Writing;
 use super::fork::{Birth, View};
 use super::mirror::Mirrored;
 use super::spans::Spans;
@@ -200,12 +201,14 @@ impl DoubleMapping {
     fn put_back(&mut self, inode: u64, extra: sys::ExtraFlags) {
         if self.birth.is_here() {
             remap::forget(inode, || {
+                // A fork finds the shared pages and their view, or neither.
+                let _writing = Writing::enter();
                 self.unmap_writable();
                 // SAFETY: nobody can write through the view that was just unmapped.
                 unsafe { remap::put_back(self.rx, inode, extra) };
+                self.view = None;
             });
         }
-        // Until then a fork would have had to copy it.
         self.view = None;
     }
 

@@ -35,6 +35,7 @@ use crate::memory::{Error, Result};
 use crate::quiescence::Stopped;
 
 use super::chunk::DoubleMapping;
+use super::fork::gate;
 use super::{Alias, CodeMemory, LiveMemory, PageRun, Strategy, check_within};
 #[cfg(all(test, target_os = "linux", not(emulated)))]
 pub(super) use pages::BEFORE_COMPARING;
@@ -53,8 +54,6 @@ pub(super) use registry::{Claim, forget, is_remapped};
 /// - `/proc/self/maps` shows a memory file in place of what was there, which `perf` and others that look for
 ///   the name of the file do not know: see [`observe`](crate::observe).
 /// - A huge page of which a part is remapped is split.
-/// - What a runtime writes there itself, while another thread forks, is executed when the fork has returned; the
-///   engine's own patches wait for the fork.
 /// - A child that is made by calling `clone` directly does not have them: see [`memory`](super).
 #[derive(Debug)]
 pub struct Remap {
@@ -167,7 +166,10 @@ unsafe impl CodeMemory for Remap {
     fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
         self.each_part(at, bytes.len(), |part, at, which| {
             part.write(at, bytes.get(which).or_abort("they are some of the bytes"))
-        })
+        })?;
+        // The engine, which is inside the gate, mostly writes by `as_alias`.
+        gate::settle();
+        Ok(())
     }
 
     fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()> {
@@ -215,7 +217,9 @@ unsafe impl LiveMemory for Remap {
             len: 8,
             memory,
         })?;
-        part.exchange(word, old, new)
+        part.exchange(word, old, new)?;
+        gate::settle();
+        Ok(())
     }
 }
 

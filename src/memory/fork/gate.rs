@@ -14,7 +14,7 @@
 //! while patching by the other costs that time, and no deadlock. In the child of a fork that ran no
 //! such handler (`clone` called directly) the gate is open, as the kernel wipes it.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// How long one side waits for the other.
@@ -54,6 +54,30 @@ pub(crate) fn wait() -> bool {
         }
     }
     true
+}
+
+/// For who has changed code that may be remapped: returns when what was written is what is executed
+/// here. Who is inside does not wait.
+///
+/// A copy may stand in for the code only while the gate is closed and nobody inside. One that was
+/// made after this found it otherwise holds what was written.
+pub(in crate::memory) fn settle() {
+    fence(Ordering::SeqCst);
+    // protection: what-is-written-beside-a-fork-is-executed
+    if gate().load(Ordering::SeqCst) == FORKING {
+        settle_later();
+    }
+}
+
+#[cold]
+fn settle_later() {
+    let patience = Patience::new();
+    while gate().load(Ordering::SeqCst) == FORKING {
+        if !patience.wait() {
+            drop(Writing::enter_anyway());
+            return;
+        }
+    }
 }
 
 /// The right to change bytes of code that may be executed. No fork makes its copy as long as it

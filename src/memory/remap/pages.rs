@@ -119,9 +119,9 @@ unsafe fn take_back(pages: CodeRange, extra: ExtraFlags, (call, _): Refused) {
 ///
 /// # Safety
 ///
-/// The pages were remapped, and nobody writes through their view any more.
+/// The pages were remapped, and nobody writes through their view any more. The caller is inside the
+/// gate.
 pub(in crate::memory) unsafe fn put_back(pages: CodeRange, inode: u64, extra: ExtraFlags) {
-    let _writing = Writing::enter();
     let Ok(found) = mapping::overlapping(pages) else {
         let _ = sys::give_to_children(pages.start().get(), pages.len());
         return;

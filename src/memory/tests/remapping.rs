@@ -36,6 +36,15 @@ fn jitted(pages: u64) -> Foreign {
     foreign
 }
 
+/// Ends other threads, also where a test fails.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn publish(range: CodeRange) {
     PUBLISHER.publish(&[range], Level::Eventual).unwrap();
 }
@@ -116,6 +125,7 @@ fn threads_execute_pages_while_these_are_exchanged() {
     let functions = [0, 1].map(|index| page(&jit, index).start());
     let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
+        let stops = StopOnDrop(&stop);
         let runners = [0, 1].map(|_| {
             scope.spawn(|| {
                 let mut wrong = 0_u64;
@@ -144,7 +154,7 @@ fn threads_execute_pages_while_these_are_exchanged() {
         while calls.load(Ordering::Relaxed) < 10_000 {
             std::thread::yield_now();
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         assert_eq!(runners.map(|runner| runner.join().unwrap()), [0; 2]);
     });
     std::eprintln!("{ROUNDS} rounds beside {calls:?} calls");
@@ -289,6 +299,7 @@ fn own_text_is_remapped() {
     let memory = remap(CodeRange::new(at, 6).unwrap()).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let stops = StopOnDrop(&stop);
         let runner = scope.spawn(|| {
             let mut seen = [0_u64; 2];
             while !stop.load(Ordering::Relaxed) {
@@ -307,7 +318,7 @@ fn own_text_is_remapped() {
                 expected
             );
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         runner.join().unwrap();
     });
     drop(memory);
@@ -454,6 +465,33 @@ fn a_writer_that_waits_no_longer_writes_what_is_executed() {
         drop(writing);
         let again = end_of_child(|| call(jit.range.start()) == 7);
         (end, again) == (End::Killed(libc::SIGSEGV), End::Returned(true))
+    }));
+}
+
+/// Also what a runtime writes itself, without waiting for a fork that is under way.
+#[test]
+fn what_is_written_beside_a_fork_is_executed() {
+    assert!(in_child(|| {
+        let jit = jitted(1);
+        let at = jit.range.start();
+        let memory = remap(jit.range).unwrap();
+        for code in [HOST.five, HOST.seven] {
+            gate::close();
+            assert!(crate::memory::fork::stand_in() && protection(at) == "r-xp");
+            let expected = 12 - call(at);
+            match expected {
+                5 => memory.write(at, code).unwrap(),
+                _ => {
+                    let (mut old, mut new) = ([0; 8], [0; 8]);
+                    memory.read(at, &mut old).unwrap();
+                    new[..code.len()].copy_from_slice(code);
+                    memory.live().unwrap().exchange(at, old, new).unwrap();
+                }
+            }
+            publish(jit.range);
+            assert_eq!((call(at), protection(at).as_str()), (expected, "r-xs"));
+        }
+        true
     }));
 }
 
