@@ -168,7 +168,7 @@ unsafe impl CodeMemory for Remap {
             part.write(at, bytes.get(which).or_abort("they are some of the bytes"))
         })?;
         // The engine, which is inside the gate, mostly writes by `as_alias`.
-        gate::settle();
+        gate::show_written();
         Ok(())
     }
 
@@ -218,7 +218,7 @@ unsafe impl LiveMemory for Remap {
             memory,
         })?;
         part.exchange(word, old, new)?;
-        gate::settle();
+        gate::show_written();
         Ok(())
     }
 }

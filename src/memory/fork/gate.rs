@@ -61,16 +61,16 @@ pub(crate) fn wait() -> bool {
 ///
 /// A copy may stand in for the code only while the gate is closed and nobody inside. One that was
 /// made after this found it otherwise holds what was written.
-pub(in crate::memory) fn settle() {
+pub(in crate::memory) fn show_written() {
     fence(Ordering::SeqCst);
     // protection: what-is-written-beside-a-fork-is-executed
     if gate().load(Ordering::SeqCst) == FORKING {
-        settle_later();
+        show_written_later();
     }
 }
 
 #[cold]
-fn settle_later() {
+fn show_written_later() {
     let patience = Patience::new();
     while gate().load(Ordering::SeqCst) == FORKING {
         if !patience.wait() {
