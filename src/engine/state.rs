@@ -477,6 +477,11 @@ impl States {
         }
     }
 
+    /// Whether there are sites whose gate was closed since they were [taken](Self::take_closed).
+    pub(super) fn has_closed(&self) -> bool {
+        !self.closed.is_empty()
+    }
+
     /// Takes out the sites whose gate was closed since this was asked last, each with its place.
     pub(super) fn take_closed(&mut self) -> Vec<(StateIndex, Site)> {
         let mut sites = Vec::with_capacity(self.closed.len());

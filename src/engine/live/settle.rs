@@ -112,60 +112,61 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     if !ready.iter().all(is_ready) {
         (ready, waiting) = ready.into_iter().partition(is_ready);
     }
-    let mut done = Settled::default();
-    let mut fresh = Vec::new();
-    for (index, site) in states.take_closed() {
-        match plan(states, index, site)? {
-            Some(one) => fresh.push(one),
-            None => done.staying += 1,
-        }
-    }
-    done.waiting = waiting.len() + fresh.len();
     states.settling = waiting;
     states.retired.make_room(ready.len());
     // Until all gates are open: a fork's child has the bytes as they are between two steps.
-    let _writing = Writing::enter();
+    let writing = Writing::enter();
     let mut first_error = None;
     let mut keep_first = |error: Error| _ = first_error.get_or_insert(error);
-    ready.retain(|one| match one.rewrite(states) {
-        Ok(()) => true,
-        Err(error) => {
-            keep_first(error);
-            false
-        }
-    });
-    if !(ready.is_empty() && fresh.is_empty()) || states.retired.has_fresh() {
+    ready.retain(|one| one.rewrite(states).map_err(&mut keep_first).is_ok());
+    let mut epoch = None;
+    if !ready.is_empty() || states.has_closed() || states.retired.has_fresh() {
         let ranges: Vec<CodeRange> = ready.iter().map(|one| one.range).collect();
         // protection: settling-serializes-before-gates-open
         let published = shared.publisher.publish(&ranges, Level::Immediate);
         if let Err(error) = published {
-            ready.iter().for_each(|one| {
-                if let Err(error) = one.rewrite_again(states) {
-                    keep_first(error);
-                }
-            });
+            ready.retain(|one| one.rewrite_again(states).map_err(&mut keep_first).is_ok());
             states.settling.extend(ready);
             return Err(first_error.unwrap_or(error.into()));
         }
-        let epoch = shared.epochs.advance();
-        states.retired.stamp(epoch);
-        states
-            .settling
-            .extend(fresh.into_iter().map(|one| Settling { epoch, ..one }));
+        let begun = shared.epochs.advance();
+        states.retired.stamp(begun);
+        epoch = Some(begun);
     }
+    ready.retain(|one| one.open(states).map_err(&mut keep_first).is_ok());
+    let gates: Vec<CodeRange> = ready.iter().map(|one| one.opening.range()).collect();
+    let published = shared.publisher.publish(&gates, Level::Eventual);
+    drop(writing);
+    if let Err(error) = published {
+        keep_first(error.into());
+    }
+    record(shared, states, &ready);
+    let mut done = Settled {
+        settled: ready.len(),
+        ..Settled::default()
+    };
+    if let Some(epoch) = epoch {
+        for (index, site) in states.take_closed() {
+            match plan(states, index, site, epoch) {
+                Ok(Some(one)) => states.settling.push(one),
+                Ok(None) => done.staying += 1,
+                Err(error) => keep_first(error),
+            }
+        }
+    }
+    done.waiting = states.settling.len();
+    match first_error {
+        Some(error) => Err(error),
+        None => Ok(done),
+    }
+}
+
+/// Makes what was moved in place the state of the sites, retires their stubs, and tells of it.
+fn record(shared: &Shared, states: &mut States, settled: &[Settling]) {
     let since = (Moment::now(), shared.observers.now());
     let mut time = CoarseTime::default();
     time.take();
-    let mut gates = Vec::with_capacity(ready.len());
-    for one in &ready {
-        match one.open(states) {
-            Ok(()) => gates.push(one.opening.range()),
-            Err(error) => {
-                keep_first(error);
-                continue;
-            }
-        }
-        done.settled += 1;
+    for one in settled {
         let place = (one.site, one.range.start());
         if let Some(stub) = states.move_in_place(one.index, place, &one.bytes, time) {
             let until = match stub.calls {
@@ -175,20 +176,18 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
             // protection: the-stub-of-a-settled-site-is-retired
             states.retired.retire(until, RetiredCode::stub(stub, since));
         }
-        if shared.observers.any() {
+    }
+    if shared.observers.any() {
+        for one in settled {
             let site = one.site(states);
             shared.observers.tell(&Event::Settled { site: &site });
         }
     }
-    let published = shared.publisher.publish(&gates, Level::Eventual);
-    match first_error {
-        Some(error) => Err(error),
-        None => published.map(|()| done).map_err(Error::from),
-    }
 }
 
-/// What a site will hold when it is settled; `None` for one that stays as it is.
-fn plan(states: &States, index: StateIndex, site: Site) -> Result<Option<Settling>> {
+/// What a site will hold when it is settled, for which threads have to report that epoch; `None` for
+/// one that stays as it is.
+fn plan(states: &States, index: StateIndex, site: Site, epoch: u64) -> Result<Option<Settling>> {
     let state = states.at(index).expect("the site was found with its state");
     let (installed, lasting) = (&state.installed, &state.lasting);
     let Some(armed) = lasting.live.as_ref().filter(|_| !lasting.is_call) else {
@@ -228,7 +227,7 @@ fn plan(states: &States, index: StateIndex, site: Site) -> Result<Option<Settlin
         gate_end: patchable_jump.end(),
         bytes,
         opening,
-        epoch: u64::MAX,
+        epoch,
         site: site.key(),
     }))
 }
