@@ -122,8 +122,8 @@ pub struct PlacedSegment {
 /// let seven: extern "C" fn() -> u64 = unsafe { std::mem::transmute(at.get() as usize) };
 /// assert_eq!(seven(), 7);
 /// // SAFETY: it can be called as the function that it replaces.
-/// let elsewhere = unsafe { Target::addr(CodeAddr::new(eight as usize as u64)) };
-/// engine.patch(78, &Sequence::new().jump(elsewhere))?;
+/// let target = unsafe { Target::addr(CodeAddr::new(eight as usize as u64)) };
+/// engine.patch(78, &Sequence::new().jump(target))?;
 /// assert_eq!(seven(), 8);
 /// # drop((engine, module));
 /// # Ok(())

@@ -35,7 +35,7 @@ std::thread_local! {
 
 /// Copies pages into a sealed file, and maps it over them.
 ///
-/// Everything that the system may refuse is tried elsewhere first. What changes while it is copied
+/// Everything that the system may refuse is tried at another address first. What changes meanwhile
 /// is seen until right before the pages are exchanged; that nobody writes after that is the
 /// caller's promise.
 ///
