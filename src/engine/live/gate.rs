@@ -77,7 +77,6 @@ pub(super) fn change(
     let trap = exchange::trap(site.module().arch());
     let (addr, original) = (site.addr(), &state.lasting.original);
     let old = state.installed.bytes.clone();
-    let before = continuation(state).ok_or_else(|| no_gate(site))?;
     let mut new = short::of(original);
     if !restores {
         patchable_jump.put(jump(site, patchable_jump, to)?, &mut new);
@@ -85,54 +84,43 @@ pub(super) fn change(
     let memory = site.memory()?;
     let first = |bytes: &[u8]| bytes.get(..trap.len()).map(short::of);
     let first = |bytes: &[u8]| first(bytes).ok_or_else(|| no_gate(site));
-    let of = |old: &[u8], new: &[u8]| JumpExchange::new(memory, addr, (old, new));
-    if is_closed(site, state) {
-        let exchange = match restores {
-            true => {
-                check_trap(site, &new)?;
-                let note = TrapNote {
-                    // Until it is open, it executes the trap once more.
-                    to: addr,
-                    before: Some(before),
-                    closes: false,
-                };
-                preparation.put(&new, &[]);
-                of(trap, &first(&new)?).noting(note)
-            }
-            false => {
-                let note = TrapNote {
-                    to,
-                    before: Some(before),
-                    closes: false,
-                };
-                preparation.put(&old, &[]);
-                of(trap, trap).noting(note)
-            }
-        };
-        preparation.exchange = Some(Box::new(exchange));
-        return Ok(patchable_jump.end());
-    }
-    check_trap(site, &old)?;
-    let note = |closes| TrapNote {
+    let store = |old: &[u8], new: &[u8]| JumpExchange::new(memory, addr, (old, new));
+    let note = |to, before, closes| TrapNote {
         to,
-        // It is executed again.
-        before: Some(addr),
+        before: Some(before),
         closes,
     };
-    let context = site.context(&[]);
-    let rewritten = verify::check_rewrite(&context, &old, &new);
-    let exchange = match rewritten {
-        // protection: threads-between-old-instructions-are-waited-for
-        Ok(()) if !returns_between(site, patchable_jump) => {
+    let exchange = if is_closed(site, state) {
+        let before = continuation(state).ok_or_else(|| no_gate(site))?;
+        if restores {
             check_trap(site, &new)?;
             preparation.put(&new, &[]);
-            let exchange = of(&first(&old)?, &first(&new)?).noting(note(false));
-            exchange.rewriting(trap, (&old, &new))
+            // Until it is open, it executes the trap once more.
+            store(trap, &first(&new)?).noting(note(addr, before, false))
+        } else {
+            preparation.put(&old, &[]);
+            store(trap, trap).noting(note(to, before, false))
         }
-        _ => {
-            let closed = closed(site, &old).ok_or_else(|| no_gate(site))?;
-            preparation.put(&closed, &[]);
-            of(&first(&old)?, trap).noting(note(true))
+    } else {
+        check_trap(site, &old)?;
+        let rewritten = verify::check_rewrite(&site.context(&[]), &old, &new);
+        // Where it is a jump, nobody has been between its bytes for a grace period.
+        let returns = *old == **original && returns_between(site, patchable_jump);
+        match rewritten {
+            // protection: threads-between-old-instructions-are-waited-for
+            Ok(()) if !returns => {
+                check_trap(site, &new)?;
+                preparation.put(&new, &[]);
+                let exchange = store(&first(&old)?, &first(&new)?);
+                exchange
+                    .noting(note(to, addr, false))
+                    .rewriting(trap, (&old, &new))
+            }
+            _ => {
+                let closed = closed(site, &old).ok_or_else(|| no_gate(site))?;
+                preparation.put(&closed, &[]);
+                store(&first(&old)?, trap).noting(note(to, addr, true))
+            }
         }
     };
     preparation.exchange = Some(Box::new(exchange));

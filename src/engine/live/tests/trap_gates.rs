@@ -288,6 +288,27 @@ fn a_site_closed_by_a_trap_waits_for_quiescent_threads_through_later_patches() {
     }
 }
 
+/// Where the runtime has told that somebody returns between the bytes of a jump, they are waited for,
+/// as those between instructions are: once, as nobody returns into a jump.
+#[test]
+fn told_return_offsets_are_waited_for() {
+    let (engine, emitted) = (engine(), Emitted::new(Content::Sled, 62));
+    let spec = Content::Sled.spec(emitted.offset, 11).returns_to(2);
+    let _module = emitted.running_with(&engine, spec).unwrap();
+    let (thread, attached) = attached(&engine);
+    let (site, f) = (site(&engine, ID), emitted.function());
+    let original = site.read().unwrap();
+    for _ in 0..3 {
+        engine.patch(ID, &adds(20)).unwrap();
+        assert!(is_closed(&site) && f(0) == 20);
+        assert_eq!(settle(&engine, &thread, &attached), 1);
+        engine.patch(ID, &adds(30)).unwrap();
+        assert!(!is_closed(&site) && f(0) == 30);
+        engine.restore(ID).unwrap();
+        assert_eq!((site.read().unwrap(), f(0)), (original.clone(), 7));
+    }
+}
+
 /// Patched while it waits, a site is listed twice, and opened once.
 #[test]
 fn a_site_that_is_patched_while_it_waits_is_opened_once() {
