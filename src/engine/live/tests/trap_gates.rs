@@ -97,10 +97,14 @@ struct Emitted {
 impl Emitted {
     /// The site lies so many bytes behind a cache line.
     fn new(content: Content, into: u32) -> Self {
+        let reserved = content.bytes(5).len() as u32;
+        Self::holding(content, &content.bytes(reserved + BEHIND.len() as u32), into)
+    }
+
+    fn holding(content: Content, bytes: &[u8], into: u32) -> Self {
         let (mut code, offset) = (vec![0x48, 0x89, 0xf8], 64 + into);
         code.resize(offset as usize, 0x90);
-        let reserved = content.bytes(5).len() as u32;
-        code.extend(content.bytes(reserved + BEHIND.len() as u32));
+        code.extend(bytes);
         code.extend(BEHIND);
         code.extend(ADDS_100);
         let need = SegmentNeed {
@@ -442,12 +446,13 @@ fn an_opening_that_fails_at_any_step_leaves_the_site_right() {
     }
 }
 
-/// Nothing but nops, but not one that is exchanged whole: a nop and an instruction.
+/// Where the first instruction is a nop that can be exchanged, but others follow.
 #[test]
 fn original_code_behind_a_nop_is_not_written_over() {
-    let (engine, emitted) = (engine(), Emitted::new(Content::Nop, 0));
-    // The nop, and what adds 7 behind it.
-    let code = [0x0f, 0x1f, 0x44, 0, 0, 0x48, 0x83, 0xc0, 7];
+    let engine = engine();
+    // The nop, what adds 7, and room.
+    let code = [&[0x0f, 0x1f, 0x44, 0, 0, 0x48, 0x83, 0xc0, 7][..], &[0x90; 8]].concat();
+    let emitted = Emitted::holding(Content::Nop, &code, 0);
     let spec = SiteSpec::instructions("f", emitted.offset, code)
         .id(ID)
         .arg(x86_64::RDI)
@@ -458,10 +463,10 @@ fn original_code_behind_a_nop_is_not_written_over() {
     let f = emitted.function();
     for _ in 0..3 {
         engine.patch(ID, &Sequence::new().mov(result(), 5_u64)).unwrap();
-        assert_eq!(f(1000), 5);
+        assert_eq!(f(1000), 12);
         assert_eq!(settle(&engine, &thread, &attached), 0);
         engine.restore(ID).unwrap();
-        assert_eq!(f(1000), 1007);
+        assert_eq!(f(1000), 1014);
     }
 }
 
