@@ -7,7 +7,7 @@ use patchpoint::arch::{Convention, RegSet, x86_64};
 use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::Status;
 use patchpoint::publish::{NeverStopped, SingleThreaded};
-use patchpoint::sequence::{Field, Sequence, Target, arg, live, result, temp};
+use patchpoint::sequence::{self, Field, Sequence, Target, arg, live, result, temp};
 use patchpoint::site::{self, Module, SiteSpec};
 use patchpoint::{Engine, Error};
 
@@ -171,6 +171,31 @@ fn a_site_that_no_store_can_change_is_not_armed() {
     let module = module.unwrap();
     engine.patch(1_u64, &Sequence::new().mov(result(), 3)).unwrap();
     assert_eq!(function(&module)(0), 3);
+}
+
+/// Three bytes: no jump is so short.
+#[test]
+fn a_site_too_short_for_a_jump_takes_what_fits() {
+    let code = [&[0x0f, 0x1f, 0x00][..], &[0xc3]].concat();
+    let (engine, emitted) = (engine(), Emitted::new(&code));
+    let site = SiteSpec::nops("f", 0, 3).id(1_u64).arg(RDI).result(RAX);
+    let module = emitted.register(&engine, [site]).unwrap();
+    let f = function(&module);
+    let refused = engine.patch(1_u64, &Sequence::new().mov(result(), 1_u64 << 40));
+    assert!(
+        matches!(
+            refused,
+            Err(Error::Assemble(sequence::Error::SequenceTooLong {
+                stub_would_fit: false,
+                ..
+            }))
+        ),
+        "{refused:?}"
+    );
+    engine
+        .patch(1_u64, &Sequence::new().mov(result(), arg(0)))
+        .unwrap();
+    assert_eq!(f(8), 8);
 }
 
 /// What a handler reads and sets at a site that no stack map records.
