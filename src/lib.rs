@@ -121,6 +121,9 @@
 //! | an invalidation is seen | at once | at once |
 //! | memory | any [strategy](memory::Strategy) | one that can exchange a word: Alias, and Remap for code that others placed |
 //!
+//! Of which memory, at which alignment, for which threads and for whose code all of this is true, and by which error the
+//! rest is refused, is said in one table: *What is promised, and for whom*, in `SECURITY.md`.
+//!
 //! # What a runtime promises
 //!
 //! What can be checked is checked. What cannot is a promise, and each has an `unsafe` function that names it. Safe functions

@@ -439,3 +439,51 @@ fn the_page_for_another_architecture_names_its_places() {
     println!("{} files name all architectures", found.len());
     assert!(found.len() > 10, "{found:?}");
 }
+
+/// The names of all tests below a folder: functions right behind their attribute, other attributes
+/// and comments between.
+fn tests_below(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if !path.ends_with("target") {
+                tests_below(&path, found);
+            }
+            continue;
+        }
+        if path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for behind in text.split("#[test]\n").skip(1) {
+            let function = behind.lines().map(str::trim).find(|line| {
+                !line.is_empty() && !line.starts_with("#[") && !line.starts_with("//") && *line != ")]"
+            });
+            let name = function.and_then(|line| line.strip_prefix("fn ")?.split('(').next());
+            found.extend(name.map(str::to_owned));
+        }
+    }
+}
+
+/// What stands in backquotes and looks like a test's name: a sentence of at least four words.
+fn sentences(page: &str) -> impl Iterator<Item = &str> {
+    let is_sentence = |word: &&str| {
+        let of_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        word.bytes().all(of_name) && word.matches('_').count() >= 3
+    };
+    page.split('`').skip(1).step_by(2).filter(is_sentence)
+}
+
+#[test]
+fn every_test_that_is_named_for_a_promise_is_there() {
+    let page = fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    let mut tests = BTreeSet::new();
+    for folder in ["src", "crates", "tests", "asm-tests"] {
+        tests_below(&root().join(folder), &mut tests);
+    }
+    let named: BTreeSet<&str> = sentences(&page).collect();
+    let missing: Vec<&&str> = named.iter().filter(|name| !tests.contains(**name)).collect();
+    println!("{} tests are named, of {}", named.len(), tests.len());
+    assert!(missing.is_empty(), "no test has these names: {missing:?}");
+    assert!(named.len() > 60 && tests.len() > 1000);
+}

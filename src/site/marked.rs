@@ -13,11 +13,11 @@
 
 use std::collections::BTreeMap;
 
-use super::audit::{FoundSites, LONGEST_INSTRUCTION, Refusal, record_addresses};
-use super::code::{Decoded, DecodedRuns, FunctionCode};
-use super::functions::FunctionView;
+use super::audit::{FoundSites, LONGEST_INSTRUCTION, Refusal};
+use super::code::FunctionCode;
+use super::declared::{DeclaringFunction, audit_each};
 use super::module::{ModuleParts, SiteEntry};
-use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
+use crate::addr::{CodeAddr, Len, RecordId};
 use crate::arch::{CallShape, SiteKind};
 use crate::error::SiteName;
 use crate::image::CodeTable;
@@ -109,52 +109,33 @@ pub(super) fn audit(
         Ok(by_function) => by_function,
         Err(error) => return refused(error.into()),
     };
-    let mut records: Vec<CodeAddr> = match record_addresses(parts) {
-        Ok(records) => records.map(|(addr, _)| addr).collect(),
-        // That has been refused where the records were looked at.
-        Err(_) => Vec::new(),
-    };
-    records.sort_unstable();
     let marked = by_function.values().flatten().map(|mark| mark.at);
     let mut starts: Vec<CodeAddr> = marked.collect();
     starts.sort_unstable();
-    let mut runs = DecodedRuns::new();
-    for (index, mut marks) in by_function {
-        let function = parts.functions.get(index);
-        let function = function.expect("a mark was found in one of the module's functions");
-        marks.sort_by_key(|mark| mark.at);
-        let read = code.of(&function).and_then(|bytes| {
-            let decoded = code.decoded(&function, &bytes, &starts, &mut runs)?;
-            Ok((bytes, decoded))
-        });
-        let (bytes, decoded) = match read {
-            Ok(read) => read,
-            Err(error) => {
-                refused(error.into())?;
-                continue;
-            }
-        };
-        let marked = Marked {
-            parts,
-            function,
-            code: &bytes,
-            decoded: &decoded,
-            records: &records,
-        };
-        for mark in &marks {
-            match marked.site(mark) {
-                Ok(bytes) => {
-                    let site = SiteEntry::new(mark.id, mark.at, None, index, 0);
-                    found.push(site, CallShape::marked(bytes.len() as u32), bytes)?;
+    audit_each(
+        parts,
+        code,
+        by_function,
+        &starts,
+        refused,
+        |at, mut marks, refused| {
+            marks.sort_by_key(|mark| mark.at);
+            let marked = Marked { at };
+            for mark in &marks {
+                match marked.site(mark) {
+                    Ok(bytes) => {
+                        let site = SiteEntry::new(mark.id, mark.at, None, at.index, 0);
+                        found.push(site, CallShape::marked(bytes.len() as u32), bytes)?;
+                    }
+                    Err(error) => refused(Refusal {
+                        site: Some(marked.name(mark)),
+                        error,
+                    })?,
                 }
-                Err(error) => refused(Refusal {
-                    site: Some(marked.name(mark)),
-                    error,
-                })?,
             }
-        }
-    }
-    Ok(())
+            Ok(())
+        },
+    )
 }
 
 /// All marks of the tables of that name, by the numbers of their functions.
@@ -193,12 +174,7 @@ fn by_function(
 
 /// A function with marks.
 struct Marked<'a> {
-    parts: &'a ModuleParts,
-    function: FunctionView<'a>,
-    code: &'a [u8],
-    decoded: &'a Decoded,
-    /// The addresses of all records, ascending.
-    records: &'a [CodeAddr],
+    at: DeclaringFunction<'a>,
 }
 
 impl<'a> Marked<'a> {
@@ -206,15 +182,10 @@ impl<'a> Marked<'a> {
         Box::new(SiteName {
             kind: Some(SiteKind::Marked),
             id: mark.id,
-            function: Some(self.function.name.into()),
-            offset: self.offset(mark.at),
+            function: Some(self.at.function.name.into()),
+            offset: self.at.offset(mark.at),
             addr: mark.at,
         })
-    }
-
-    fn offset(&self, at: CodeAddr) -> FnOffset {
-        let offset = u32::try_from(at.distance_from(self.function.addr));
-        FnOffset::new(offset.expect("what is marked lies in the function"))
     }
 
     /// The bytes of the site.
@@ -225,13 +196,13 @@ impl<'a> Marked<'a> {
             .at
             .plus(reserved)
             .expect("bytes that were read have addresses");
-        let after = self.records.partition_point(|record| *record <= mark.at);
-        match self.records.get(after) {
+        let after = self.at.records.partition_point(|record| *record <= mark.at);
+        match self.at.records.get(after) {
             // protection: marks-hold-no-record
             Some(record) if *record < end => Err(Error::SiteOverlapsRecord {
                 site: self.name(mark),
                 reserved,
-                next: self.offset(*record),
+                next: self.at.offset(*record),
             }),
             _ => Ok(bytes),
         }
@@ -245,13 +216,13 @@ impl<'a> Marked<'a> {
                 site: self.name(mark),
             });
         }
-        let start = self.offset(mark.at).get() as usize;
-        let rest = self.code.get(start..).expect("a function was read as a whole");
+        let start = self.at.offset(mark.at).get() as usize;
+        let rest = self.at.code.get(start..).expect("a function was read as a whole");
         if rest.len() < reserved.as_usize() {
             return Err(Error::SiteOutsideFunction {
                 site: self.name(mark),
                 reserved,
-                len: self.function.len,
+                len: self.at.function.len,
             });
         }
         let undecodable = |why: String| Error::SiteUndecodable {
@@ -260,18 +231,19 @@ impl<'a> Marked<'a> {
             why,
         };
         // protection: marks-start-with-an-instruction
-        if self.decoded.splits(mark.at) {
+        if self.at.decoded.splits(mark.at) {
             return Err(undecodable("it starts inside of an instruction".into()));
         }
         let seen = rest
             .get(..reserved.as_usize() + LONGEST_INSTRUCTION)
             .unwrap_or(rest);
-        let ends = verify::boundaries(self.parts.arch, mark.at, seen);
+        let ends = verify::boundaries(self.at.parts.arch, mark.at, seen);
         // protection: marks-take-whole-instructions
         let end = ends.into_iter().find(|end| *end >= reserved.get());
         let end = end.unwrap_or(reserved.get()) as usize;
         let bytes = rest.get(..end).expect("an instruction ends in what was decoded");
-        verify::original(self.parts.arch, mark.at, bytes).map_err(|error| undecodable(error.to_string()))?;
+        verify::original(self.at.parts.arch, mark.at, bytes)
+            .map_err(|error| undecodable(error.to_string()))?;
         Ok(bytes)
     }
 }

@@ -29,6 +29,7 @@ mod branches;
 mod calls;
 mod candidate;
 mod code;
+mod declared;
 mod describe;
 mod entry;
 mod error;

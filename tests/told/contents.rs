@@ -7,7 +7,7 @@ use patchpoint::arch::{Convention, RegSet, x86_64};
 use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::Status;
 use patchpoint::publish::{NeverStopped, SingleThreaded};
-use patchpoint::sequence::{Field, Sequence, Target, arg, live, result, temp};
+use patchpoint::sequence::{self, Field, Sequence, Target, arg, live, result, temp};
 use patchpoint::site::{self, Module, SiteSpec};
 use patchpoint::{Engine, Error};
 
@@ -157,20 +157,56 @@ fn restoring_puts_every_byte_back() {
 
 /// Five bytes of nops across a multiple of 8.
 #[test]
-fn a_site_that_no_store_can_change_is_not_armed() {
+fn a_site_that_no_store_can_change_is_changed_behind_a_trap() {
     let code = [&[0x90; 5][..], &[0x0f, 0x1f, 0x44, 0, 0], &[0xc3]].concat();
     let (engine, emitted) = (live_engine(), Emitted::new(&code));
-    let refused = emitted.register_live(&engine, [SiteSpec::nops("f", 5, 5).id(1_u64)]);
+    let site = || SiteSpec::nops("f", 5, 5).id(1_u64).result(RAX);
+    let module = emitted.register_live(&engine, [site()]).unwrap();
+    let f = function(&module);
+    for number in [3, 4] {
+        engine
+            .patch(1_u64, &Sequence::new().mov(result(), number))
+            .unwrap();
+        assert_eq!(f(0), number);
+    }
+    let refused = engine.patch(1_u64, &Sequence::new().mov(result(), 5).in_place_only());
+    assert!(matches!(refused, Err(Error::LiveInPlace { .. })), "{refused:?}");
+    engine.restore(1_u64).unwrap();
+    let mut restored = vec![0; code.len()];
+    emitted.memory.read(emitted.start, &mut restored).unwrap();
+    assert_eq!(restored, code);
+    // A shorter one has no room for a jump.
+    let (engine, emitted) = (live_engine(), Emitted::new(&[0x0f, 0x1f, 0x40, 0, 0xc3]));
+    let refused = emitted.register_live(&engine, [SiteSpec::nops("f", 0, 4).id(1_u64)]);
     let Err(Error::Site(site::Error::NoPatchableJump { site, reserved, .. })) = refused else {
         panic!("{refused:?}");
     };
-    assert_eq!((site.offset.get(), reserved.get()), (5, 5));
-    // In place it can be patched.
-    let engine = crate::engine();
-    let module = emitted.register(&engine, [SiteSpec::nops("f", 5, 5).id(1_u64).result(RAX)]);
-    let module = module.unwrap();
-    engine.patch(1_u64, &Sequence::new().mov(result(), 3)).unwrap();
-    assert_eq!(function(&module)(0), 3);
+    assert_eq!((site.offset.get(), reserved.get()), (0, 4));
+}
+
+/// Three bytes: no jump is so short.
+#[test]
+fn a_site_too_short_for_a_jump_takes_what_fits() {
+    let code = [&[0x0f, 0x1f, 0x00][..], &[0xc3]].concat();
+    let (engine, emitted) = (engine(), Emitted::new(&code));
+    let site = SiteSpec::nops("f", 0, 3).id(1_u64).arg(RDI).result(RAX);
+    let module = emitted.register(&engine, [site]).unwrap();
+    let f = function(&module);
+    let refused = engine.patch(1_u64, &Sequence::new().mov(result(), 1_u64 << 40));
+    assert!(
+        matches!(
+            refused,
+            Err(Error::Assemble(sequence::Error::SequenceTooLong {
+                stub_would_fit: false,
+                ..
+            }))
+        ),
+        "{refused:?}"
+    );
+    engine
+        .patch(1_u64, &Sequence::new().mov(result(), arg(0)))
+        .unwrap();
+    assert_eq!(f(8), 8);
 }
 
 /// What a handler reads and sets at a site that no stack map records.

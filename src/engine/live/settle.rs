@@ -119,7 +119,8 @@ impl Engine {
     /// # Errors
     /// [`publish::Error::NoBarrier`](crate::publish::Error::NoBarrier) where other threads cannot be made to serialize;
     /// [`Error::BytesChanged`] where something else wrote to a site; what the memory refuses. Each site is
-    /// settled then, or goes to its stub as before, unless the error is [`Error::RollBackFailed`].
+    /// settled then, or goes to its stub as before, unless the error is [`Error::RollBackFailed`]. What the memory or the
+    /// barrier refused is tried again by the next call.
     pub fn settle(&self, _attached: &Attached) -> Result<Settled> {
         let shared = &self.shared;
         shared.with_states(|states| Ok(settle(shared, states)?))
@@ -151,14 +152,14 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     let writing = Writing::enter();
     let mut first_error = None;
     let mut keep_first = |error: Error| _ = first_error.get_or_insert(error);
-    ready.retain(|one| one.rewrite(states).map_err(&mut keep_first).is_ok());
+    each(&mut ready, states, &mut keep_first, Settling::rewrite);
     let mut epoch = None;
     if !ready.is_empty() || states.has_closed() || states.retired.has_fresh() {
         let ranges: Vec<CodeRange> = ready.iter().map(|one| one.range).collect();
         // protection: settling-serializes-before-gates-open
         let published = shared.publisher.publish(&ranges, Level::Immediate);
         if let Err(error) = published {
-            ready.retain(|one| one.rewrite_again(states).map_err(&mut keep_first).is_ok());
+            each(&mut ready, states, &mut keep_first, Settling::rewrite_again);
             states.settling.extend(ready);
             return Err(first_error.unwrap_or(error.into()));
         }
@@ -166,7 +167,7 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
         states.retired.stamp(begun);
         epoch = Some(begun);
     }
-    ready.retain(|one| one.open(states).map_err(&mut keep_first).is_ok());
+    each(&mut ready, states, &mut keep_first, Settling::open);
     for one in ready.iter().filter(|one| one.way == Way::AsJump) {
         // protection: what-is-settled-as-a-jump-is-executed-again
         let noted = super::trap::execute_again(&shared.publisher, one.range.start());
@@ -196,6 +197,30 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     match first_error {
         Some(error) => Err(error),
         None => Ok(done),
+    }
+}
+
+/// Takes a step with each of the sites. Those with which it fails are no longer among them: they
+/// are tried again by the next call, if they are as they were.
+fn each(
+    ready: &mut Vec<Settling>,
+    states: &mut States,
+    failed: &mut impl FnMut(Error),
+    step: impl Fn(&Settling, &mut States) -> Result<()>,
+) {
+    let mut at = 0;
+    while let Some(one) = ready.get(at) {
+        match step(one, states) {
+            Ok(()) => at += 1,
+            Err(error) => {
+                let one = ready.remove(at);
+                // protection: what-was-refused-is-settled-later
+                if !matches!(error, Error::RollBackFailed { .. } | Error::BytesChanged { .. }) {
+                    states.settling.push(one);
+                }
+                failed(error);
+            }
+        }
     }
 }
 

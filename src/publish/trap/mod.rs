@@ -19,12 +19,32 @@
 //! its own mask, and as its own flags say.
 //!
 //! **Limits.** A thread that blocks the signal at a trap is killed by the kernel, as at every
-//! breakpoint; a handler of that signal blocks it too, unless it was installed with `SA_NODEFER`. A
-//! debugger that sets a breakpoint at the same byte has to step over it itself. Handlers that are
-//! installed for the signal after ours must hand on what is not theirs.
+//! breakpoint; a handler of that signal blocks it too, unless it was installed with `SA_NODEFER`.
+//! Handlers that are installed for the signal after ours must hand on what is not theirs. A debugger
+//! is told of each trap first: see below.
 //!
 //! **Cost.** A signal per execution of the site: meant for code that is on its way out, and for the
 //! short time in which a site is rewritten.
+//!
+//! # Under GDB
+//!
+//! GDB takes SIGTRAP for its own: what is none of its breakpoints stops the program, and `continue`
+//! then swallows the signal, so that the thread goes on behind the trap, in the midst of the
+//! instruction that was there. `handle SIGTRAP nostop noprint pass` is no way out: GDB then passes on
+//! what its own breakpoints raise as well, those included by which it sees libraries loaded, and
+//! every program dies of it. What tells them apart is a catchpoint for a breakpoint instruction that
+//! is in the program's memory, as GDB shows none of its own there. On x86-64, where the program
+//! counter has to be put behind the instruction again:
+//!
+//! ```text
+#![doc = include_str!("x86_64.gdb")]
+//! ```
+//!
+//! `starti` is there because the condition needs a program; leave it out where GDB attaches to one.
+//! The language is set because Rust's has no such casts. The program then takes its traps, and stops
+//! at breakpoints elsewhere as ever. In memory of the engine's only hardware breakpoints (`hbreak`)
+//! can be set, as nothing can be written through what is executed. A `stepi` that comes to a trap
+//! takes it and does not stop behind it. Each trap takes GDB the better part of a millisecond.
 
 #![allow(unsafe_code)]
 

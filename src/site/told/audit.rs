@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::{SiteSpec, ToldContent, record};
-use crate::addr::{CodeAddr, DwarfReg, FnOffset, Len, RecordId};
+use crate::addr::{CodeAddr, DwarfReg, Len, RecordId};
 use crate::arch::registers::{canonical, register_name};
 use crate::arch::{Arch, Convention, RegSet, SiteKind, calls, conventions};
 use crate::error::SiteName;
-use crate::site::audit::{FoundSites, Refusal, audit_convention, record_addresses};
-use crate::site::code::{Decoded, DecodedRuns, FunctionCode};
-use crate::site::functions::FunctionView;
+use crate::site::audit::{FoundSites, Refusal, audit_convention};
+use crate::site::code::FunctionCode;
+use crate::site::declared::{DeclaringFunction, audit_each};
 use crate::site::module::{ModuleParts, SiteEntry};
 use crate::site::{Error, Result};
 use crate::stackmap::{OwnedMaps, RecordRef};
@@ -38,40 +38,13 @@ pub(in crate::site) fn audit(
         .collect();
     let mut returns = FoundReturns::new();
     let by_function = by_function(parts, specs, &references, refused)?;
-    let mut records: Vec<CodeAddr> = match record_addresses(parts) {
-        Ok(records) => records.map(|(addr, _)| addr).collect(),
-        // That has been refused where the records were looked at.
-        Err(_) => Vec::new(),
-    };
-    records.sort_unstable();
     let starts = starts(parts, &by_function);
-    let mut runs = DecodedRuns::new();
-    for (index, told) in by_function {
-        let function = parts.functions.get(index);
-        let function = function.expect("a site was told in one of the module's functions");
-        let read = code.of(&function).and_then(|bytes| {
-            let decoded = code.decoded(&function, &bytes, &starts, &mut runs)?;
-            Ok((bytes, decoded))
-        });
-        let (bytes, decoded) = match read {
-            Ok(read) => read,
-            Err(error) => {
-                refused(error.into())?;
-                continue;
-            }
-        };
+    audit_each(parts, code, by_function, &starts, refused, |at, told, refused| {
         for (spec, reference) in told {
-            let site = ToldSite {
-                parts,
-                function,
-                code: &bytes,
-                decoded: &decoded,
-                records: &records,
-                spec,
-            };
+            let site = ToldSite { at, spec };
             match site.audit() {
                 Ok((addr, id, bytes)) => {
-                    let entry = SiteEntry::new(id, addr, Some(reference), index, 0);
+                    let entry = SiteEntry::new(id, addr, Some(reference), at.index, 0);
                     found.push(entry.told(), spec.shape(), bytes)?;
                     returns.extend(spec.return_offsets.iter().map(|offset| (addr, *offset)));
                 }
@@ -81,7 +54,8 @@ pub(in crate::site) fn audit(
                 })?,
             }
         }
-    }
+        Ok(())
+    })?;
     returns.sort_unstable();
     returns.dedup();
     Ok((maps, returns))
@@ -128,20 +102,15 @@ fn starts(parts: &ModuleParts, by_function: &ByFunction<'_>) -> Vec<CodeAddr> {
 
 /// A site as it was told, and its function.
 struct ToldSite<'a> {
-    parts: &'a ModuleParts,
-    function: FunctionView<'a>,
-    code: &'a [u8],
-    decoded: &'a Decoded,
-    /// The addresses of all records, ascending.
-    records: &'a [CodeAddr],
+    at: DeclaringFunction<'a>,
     spec: &'a SiteSpec,
 }
 
 impl<'a> ToldSite<'a> {
     /// What lies outside of the function is refused under the address of that.
     fn addr(&self) -> CodeAddr {
-        let addr = self.function.addr.at(self.spec.offset);
-        addr.unwrap_or(self.function.addr)
+        let addr = self.at.function.addr.at(self.spec.offset);
+        addr.unwrap_or(self.at.function.addr)
     }
 
     fn name(&self) -> Box<SiteName> {
@@ -149,7 +118,7 @@ impl<'a> ToldSite<'a> {
             kind: Some(SiteKind::Told),
             // Without one it is refused for that.
             id: self.spec.id.unwrap_or(RecordId::new(0)),
-            function: Some(self.function.name.into()),
+            function: Some(self.at.function.name.into()),
             offset: self.spec.offset,
             addr: self.addr(),
         };
@@ -168,7 +137,7 @@ impl<'a> ToldSite<'a> {
         let Some(id) = self.spec.id else {
             return self.refused("it has no ID: say `SiteSpec::id`");
         };
-        audit_convention(self.parts, self.spec.shape(), || self.name())?;
+        audit_convention(self.at.parts, self.spec.shape(), || self.name())?;
         self.check_operands()?;
         self.check_registers()?;
         let bytes = self.bytes()?;
@@ -203,7 +172,7 @@ impl<'a> ToldSite<'a> {
 
     /// The registers are such as can be kept or changed, and none is both.
     fn check_registers(&self) -> Result<()> {
-        let (arch, spec) = (self.parts.arch, self.spec);
+        let (arch, spec) = (self.at.parts.arch, self.spec);
         let whole = |reg: &DwarfReg| canonical(arch, *reg);
         let refused = |register: DwarfReg, why| {
             let name = register_name(arch, register);
@@ -254,35 +223,30 @@ impl<'a> ToldSite<'a> {
             return Err(Error::SiteEmpty { site: self.name() });
         }
         let start = self.spec.offset.get() as usize;
-        let bytes = self.code.get(start..);
+        let bytes = self.at.code.get(start..);
         let bytes = bytes.and_then(|rest| rest.get(..reserved.as_usize()));
         // protection: told-sites-are-in-their-functions
         let bytes = bytes.ok_or_else(|| Error::SiteOutsideFunction {
             site: self.name(),
             reserved,
-            len: self.function.len,
+            len: self.at.function.len,
         })?;
         // protection: told-sites-start-with-an-instruction
-        if self.decoded.splits(addr) {
+        if self.at.decoded.splits(addr) {
             return Err(self.undecodable("it starts inside of an instruction".into()));
         }
         let end = addr.plus(reserved);
         let end = end.expect("bytes that were read have addresses");
-        let after = self.records.partition_point(|record| *record <= addr);
-        match self.records.get(after) {
+        let after = self.at.records.partition_point(|record| *record <= addr);
+        match self.at.records.get(after) {
             // protection: told-sites-hold-no-record
             Some(record) if *record < end => Err(Error::SiteOverlapsRecord {
                 site: self.name(),
                 reserved,
-                next: self.offset(*record),
+                next: self.at.offset(*record),
             }),
             _ => Ok(bytes),
         }
-    }
-
-    fn offset(&self, at: CodeAddr) -> FnOffset {
-        let offset = u32::try_from(at.distance_from(self.function.addr));
-        FnOffset::new(offset.expect("what is in the site lies in the function"))
     }
 
     fn undecodable(&self, why: String) -> Error {
@@ -295,7 +259,7 @@ impl<'a> ToldSite<'a> {
 
     /// The bytes are what was told, and whole instructions.
     fn check_content(&self, bytes: &[u8]) -> Result<Original> {
-        let (arch, addr) = (self.parts.arch, self.addr());
+        let (arch, addr) = (self.at.parts.arch, self.addr());
         let original =
             verify::original(arch, addr, bytes).map_err(|error| self.undecodable(error.to_string()))?;
         let (holds, told) = match &self.spec.content {
@@ -324,7 +288,7 @@ impl<'a> ToldSite<'a> {
     /// Where a return address may point, an instruction starts, and only nops follow: a thread that
     /// returns there after a patch finds nothing else.
     fn check_return_offsets(&self, bytes: &[u8], original: &Original) -> Result<()> {
-        let arch = self.parts.arch;
+        let arch = self.at.parts.arch;
         let none = Vec::new();
         let (calls, llvms) = match original {
             Original::Nops => (&none, None),

@@ -4,6 +4,8 @@
 #![allow(unsafe_code)]
 
 mod barriers;
+#[cfg(target_arch = "x86_64")]
+mod boundaries;
 mod exhausted;
 mod hooked;
 mod kept;

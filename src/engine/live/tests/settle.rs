@@ -290,6 +290,99 @@ fn whatever_fails_each_site_does_what_it_did_and_can_be_changed() {
     assert!(failed > 10, "{failed}");
 }
 
+/// Three sites that could be settled now.
+fn ready_to_settle(engine: &Engine, entries: &Entries) -> (Module, ThreadHandle, Attached) {
+    let module = entries.live(engine);
+    let (thread, attached) = attached(engine);
+    (0..3).for_each(|id| _ = engine.patch(id, &returning::<40>()).unwrap());
+    assert_eq!(engine.settle(&attached), Ok(settled(0, 3, 0)));
+    thread.checkpoint();
+    (module, thread, attached)
+}
+
+/// One call after the other fails, once or from then on: the sites do what they did at once, and
+/// those that are not lost are settled by the next call.
+#[test]
+fn what_was_refused_is_settled_by_the_next_call() {
+    let mut later = 0;
+    for for_good in [false, true] {
+        for kind in [Call::Write, Call::Exchange, Call::Read] {
+            for after in 0.. {
+                let (engine, entries) = (engine(), Entries::of(3, 48));
+                let (module, _thread, attached) = ready_to_settle(&engine, &entries);
+                let before = entries.memory.count(kind);
+                match for_good {
+                    true => entries.memory.fail_from(kind, after),
+                    false => entries.memory.fail_after(kind, after),
+                }
+                let done = engine.settle(&attached);
+                entries.memory.heal();
+                let calls = entries.memory.count(kind) - before;
+                let what = format!("{kind:?} {after} {for_good}: {done:?}");
+                let status = |id| engine.status(&site(&engine, id));
+                let lost = (0..3).filter(|id| status(*id) == Status::Lost).count();
+                let settled_now = (0..3)
+                    .filter(|id| is_in_place(&engine, &site(&engine, *id)))
+                    .count();
+                let works = |id: u64| assert_eq!(call(&module, &format!("f{id}"), 0), 40, "{what}");
+                (0..3).for_each(works);
+                let again = engine.settle(&attached);
+                assert_eq!(again, Ok(settled(3 - lost - settled_now, 0, 0)), "{what}");
+                later += 3 - lost - settled_now;
+                (0..3).for_each(works);
+                if done.is_ok() {
+                    assert!(calls <= u64::from(after), "{what}");
+                    break;
+                }
+            }
+        }
+    }
+    println!("{later} sites were settled later");
+    assert!(later > 20, "{later}");
+}
+
+/// The barrier is refused once, in the call that begins the grace period or in that which opens.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_barrier_refused_is_settled_by_a_later_call() {
+    if !barriers::has_membarrier() {
+        println!("no membarrier here");
+        return;
+    }
+    let (engine, entries) = (engine(), Entries::of(3, 48));
+    let module = entries.live(&engine);
+    let (thread, attached) = attached(&engine);
+    let works = |number| {
+        (0..3).for_each(|id| assert_eq!(call(&module, &format!("f{id}"), 0), number));
+    };
+    // What is denied is denied to that thread alone.
+    let refused = || {
+        let settle = || {
+            deny(&[libc::SYS_membarrier], libc::EPERM);
+            engine.settle(&attached)
+        };
+        let done = std::thread::scope(|scope| scope.spawn(settle).join().unwrap());
+        assert!(
+            matches!(done, Err(Error::Publish(crate::publish::Error::NoBarrier { .. }))),
+            "{done:?}"
+        );
+    };
+    (0..3).for_each(|id| _ = engine.patch(id, &returning::<40>()).unwrap());
+    refused();
+    works(40);
+    assert_eq!(engine.settle(&attached), Ok(settled(0, 3, 0)));
+    thread.checkpoint();
+    let closed = bytes(&module);
+    refused();
+    // What was behind the gates is there again.
+    assert_eq!(bytes(&module), closed);
+    works(40);
+    assert_eq!(engine.settle(&attached), Ok(settled(3, 0, 0)));
+    works(40);
+    (0..3).for_each(|id| _ = engine.patch(id, &returning::<50>()).unwrap());
+    works(50);
+}
+
 #[test]
 fn what_does_not_arrive_is_noticed() {
     let (engine, entries) = (engine(), Entries::of(1, 48));
