@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::OnReturn;
-use patchpoint::publish::{Attached, NeverStopped};
+use patchpoint::publish::{Attached, GracePeriod, NeverStopped};
 use patchpoint::sequence::{Sequence, arg, result};
 use patchpoint::site::{Module, Site};
 use patchpoint::{Engine, Result};
@@ -54,6 +54,7 @@ impl Subject {
 pub struct Figures {
     pub producer: &'static str,
     pub strategy: String,
+    pub lives: u32,
     pub sites: usize,
     pub patches: u64,
     pub restores: u64,
@@ -67,10 +68,11 @@ impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: strategy {}, {} sites, {} patches, {} restores, {} settled, {} executions by the other thread, \
+            "{}: strategy {}, {} modules, {} sites, {} patches, {} restores, {} settled, {} executions by the other thread, \
              {} mismatches, {} traps taken",
             self.producer,
             self.strategy,
+            self.lives,
             self.sites,
             self.patches,
             self.restores,
@@ -88,18 +90,53 @@ pub fn engine() -> Engine {
     engine.expect("this machine is one that engines are built for")
 }
 
+impl Figures {
+    /// Nothing yet.
+    pub fn of(producer: &'static str) -> Self {
+        Self {
+            producer,
+            strategy: String::new(),
+            lives: 0,
+            sites: 0,
+            patches: 0,
+            restores: 0,
+            settled: 0,
+            executions: 0,
+            mismatches: 0,
+            traps: 0,
+        }
+    }
+
+    /// Prints them.
+    ///
+    /// # Panics
+    /// A result was that of no version that may have been there, or something was never done.
+    pub fn finish(self) {
+        println!("{self}");
+        assert_eq!(self.mismatches, 0);
+        assert!(self.patches > 0 && self.restores > 0 && self.executions > 0);
+    }
+}
+
 /// How long each test runs: `PRODUCERS_SECONDS`, or two seconds.
-fn duration() -> Duration {
+pub fn duration() -> Duration {
     let asked = std::env::var("PRODUCERS_SECONDS").ok();
     let seconds = asked.map(|text| text.parse().expect("PRODUCERS_SECONDS is a number"));
     Duration::from_secs_f64(seconds.unwrap_or(2.0))
 }
 
-/// How many commits there are at least, whatever the time, and how many between two calls of
-/// `settle` and of `reclaim_passed`.
-const LEAST_COMMITS: u64 = 1000;
+/// How often code is compiled, adopted, patched and given back in that time, and how long each time.
+pub fn lives() -> (u32, Duration) {
+    let lives = duration().as_secs_f64().ceil().max(4.0) as u32;
+    (lives, duration() / lives)
+}
+
+/// How many commits a life has at least, however long it takes, and how many there are between two
+/// calls of `settle`, of `reclaim_passed`, and of what the test does besides.
+const LEAST_COMMITS: u64 = 500;
 const SETTLED_AFTER: u64 = 8;
 const RECLAIMED_AFTER: u64 = 64;
+const OTHERS_AFTER: u64 = 256;
 /// How many times settling is tried: the reader has to report meanwhile.
 const ATTEMPTS: usize = 32;
 /// How many executions there are between two reports that the reader is outside of all code.
@@ -116,50 +153,36 @@ struct Shared<'a> {
 }
 
 /// Patches, restores and settles the sites of a live module, which is released by this, while
-/// another thread executes them. Prints what was done.
+/// another thread executes them. Now and then it calls `beside`.
 ///
 /// # Errors
 /// What the engine refuses.
-///
-/// # Panics
-/// A result was that of no version that may have been there, or something was never done.
-pub fn run(
-    producer: &'static str,
+pub fn exercise(
     engine: &Engine,
     module: &Module,
     subjects: &[Subject],
-) -> Result<Figures> {
+    duration: Duration,
+    figures: &mut Figures,
+    mut beside: impl FnMut(),
+) -> Result<()> {
     let first = |subject: &Subject| u64::from(subject.original.is_none());
     for subject in subjects.iter().filter(|subject| subject.original.is_none()) {
         engine.patch_site(&subject.site, &(subject.sequence)(1))?;
     }
     module.release();
+    let versions = || subjects.iter().map(|subject| AtomicU64::new(first(subject))).collect();
     let shared = Shared {
         subjects,
-        announced: subjects
-            .iter()
-            .map(|subject| AtomicU64::new(first(subject)))
-            .collect(),
-        confirmed: subjects
-            .iter()
-            .map(|subject| AtomicU64::new(first(subject)))
-            .collect(),
+        announced: versions(),
+        confirmed: versions(),
         executions: AtomicU64::new(0),
         mismatches: AtomicU64::new(0),
         stop: AtomicBool::new(false),
     };
-    let mut figures = Figures {
-        producer,
-        strategy: format!("{:?}", module.areas()[0].strategy()),
-        sites: subjects.len(),
-        patches: 0,
-        restores: 0,
-        settled: 0,
-        executions: 0,
-        mismatches: 0,
-        traps: 0,
-    };
-    let end = Instant::now() + duration();
+    figures.strategy = format!("{:?}", module.areas()[0].strategy());
+    figures.lives += 1;
+    figures.sites += subjects.len();
+    let end = Instant::now() + duration;
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| read(engine, &shared));
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -167,20 +190,33 @@ pub fn run(
         let mut commits = 0;
         while written.is_ok() && (Instant::now() < end || commits < LEAST_COMMITS) {
             commits += 1;
-            written = write(engine, &shared, &mut random, commits, &mut figures);
+            written = write(engine, &shared, &mut random, commits, figures);
+            if commits.is_multiple_of(OTHERS_AFTER) {
+                beside();
+            }
         }
         shared.stop.store(true, Ordering::Release);
         reader.join().expect("the reader does not panic");
         written
     })?;
-    figures.executions = shared.executions.load(Ordering::Relaxed);
-    figures.mismatches = shared.mismatches.load(Ordering::Relaxed);
-    println!("{figures}");
-    assert_eq!(figures.mismatches, 0, "{figures}");
-    assert!(figures.patches > 0 && figures.executions > 0, "{figures}");
-    let is_restored = subjects.iter().any(|subject| subject.original.is_some());
-    assert_eq!(figures.restores > 0, is_restored, "{figures}");
-    Ok(figures)
+    figures.executions += shared.executions.load(Ordering::Relaxed);
+    figures.mismatches += shared.mismatches.load(Ordering::Relaxed);
+    Ok(())
+}
+
+/// Gives a module back, whose code is not executed any more.
+///
+/// # Safety
+/// No thread is in the code of the module, or will execute it.
+///
+/// # Errors
+/// What the engine refuses.
+pub unsafe fn give_back(engine: &Engine, module: Module) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let grace_period = unsafe { GracePeriod::promise() };
+    engine.unregister(module, &grace_period)?;
+    engine.reclaim(&grace_period)?;
+    Ok(())
 }
 
 /// One transaction, and now and then what a runtime does besides.

@@ -5,14 +5,17 @@
 
 mod llvm;
 
+use std::time::Duration;
+
 use inkwell::OptimizationLevel;
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use object::{Object, ObjectSection, SectionIndex};
+use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
 use patchpoint::image::Adoption;
 use patchpoint::memory::{Strategy, StrategyChoice};
-use patchpoint_producers::{Function, engine, run};
+use patchpoint_producers::{Figures, Function, engine, exercise, give_back, lives};
 
 /// GDB's interface: `struct jit_code_entry`.
 #[repr(C)]
@@ -56,8 +59,8 @@ fn section_address(object: &[u8], index: usize) -> Option<CodeAddr> {
     Some(CodeAddr::new(section.address())).filter(|addr| addr.get() != 0)
 }
 
-#[test]
-fn code_of_mcjit_is_patched_live() {
+/// Compiles the module, and patches it for a while. Other modules are compiled meanwhile.
+fn live_once(engine: &Engine, duration: Duration, figures: &mut Figures) {
     let context = Context::create();
     let ir = llvm::ir();
     let ir = MemoryBuffer::create_from_memory_range(&ir, "sites");
@@ -72,27 +75,46 @@ fn code_of_mcjit_is_patched_live() {
     let adoption = Adoption::from_object(&object, |index, _| section_address(&object, index))
         .expect("it is an object of this machine");
     for function in adoption.functions() {
-        assert_eq!(
-            function.addr.get(),
-            address(&function.name) as u64,
-            "{}",
-            function.name
-        );
+        assert_eq!(function.addr.get(), address(&function.name) as u64, "{}", function.name);
     }
     // SAFETY: `jit` keeps the code mapped to the end of this function, and nobody has executed it.
     let code = unsafe { adoption.not_yet_run().promise() }.expect("it is described");
-    let engine = engine();
-    let code = engine
-        .adopt(code, StrategyChoice::Auto)
-        .expect("it is private memory");
+    let code = engine.adopt(code, StrategyChoice::Auto).expect("it is private memory");
     // SAFETY: what is told of the module is true of its IR.
-    let module = unsafe { llvm::register(engine.registration(code)) }.expect("its sites are as told");
-    assert_eq!(module.areas()[0].strategy(), Strategy::Remap);
-    let subjects = llvm::subjects(&module, |name| {
+    let patched = unsafe { llvm::register(engine.registration(code)) }.expect("its sites are as told");
+    assert_eq!(patched.areas()[0].strategy(), Strategy::Remap);
+    let subjects = llvm::subjects(&patched, |name| {
         // SAFETY: the IR gives every function this signature.
         unsafe { std::mem::transmute::<usize, Function>(address(name)) }
     });
     assert_eq!(subjects.len(), llvm::NAMES.len());
-    let figures = run("LLVM MCJIT (inkwell)", &engine, &module, &subjects).expect("nothing is refused");
+    let mut others = 0;
+    let beside = || {
+        others += 1;
+        let name = format!("other_{others}");
+        let other = context.create_module(&name);
+        let word = context.i64_type();
+        let function = other.add_function(&name, word.fn_type(&[word.into()], false), None);
+        let builder = context.create_builder();
+        builder.position_at_end(context.append_basic_block(function, ""));
+        let number = word.const_int(others, false);
+        builder.build_return(Some(&number)).expect("it is valid");
+        jit.add_module(&other).expect("it is of no JIT yet");
+        // SAFETY: it has this signature.
+        let function = unsafe { std::mem::transmute::<usize, Function>(address(&name)) };
+        assert_eq!(function(0), others);
+    };
+    exercise(engine, &patched, &subjects, duration, figures, beside).expect("nothing is refused");
+    drop(subjects);
+    // SAFETY: the thread that has executed it is gone, and nobody else knows it.
+    unsafe { give_back(engine, patched) }.expect("it is registered");
+}
+
+#[test]
+fn code_of_mcjit_is_patched_live() {
+    let (engine, mut figures) = (engine(), Figures::of("LLVM MCJIT (inkwell)"));
+    let (lives, duration) = lives();
+    (0..lives).for_each(|_| live_once(&engine, duration, &mut figures));
     assert!(figures.settled > 0, "{figures}");
+    figures.finish();
 }

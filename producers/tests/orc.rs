@@ -7,6 +7,7 @@ mod llvm;
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
+use std::time::Duration;
 
 use llvm_sys::core::{LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMGetBufferSize, LLVMGetBufferStart};
 use llvm_sys::error::{LLVMErrorRef, LLVMGetErrorMessage};
@@ -22,10 +23,11 @@ use llvm_sys::orc2::{
 use llvm_sys::prelude::LLVMMemoryBufferRef;
 use llvm_sys::target::{LLVM_InitializeNativeAsmPrinter, LLVM_InitializeNativeTarget};
 use object::{Object, ObjectSection, ObjectSymbol};
+use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
 use patchpoint::image::Adoption;
 use patchpoint::memory::{Strategy, StrategyChoice};
-use patchpoint_producers::{Function, engine, run};
+use patchpoint_producers::{Figures, Function, engine, exercise, give_back, lives};
 
 fn check(error: LLVMErrorRef) {
     if !error.is_null() {
@@ -85,8 +87,8 @@ fn address(jit: LLVMOrcLLJITRef, name: &str) -> u64 {
     address
 }
 
-#[test]
-fn code_of_orc_is_patched_live() {
+/// Compiles the module by an LLJIT of its own, and patches it for a while.
+fn live_once(engine: &Engine, duration: Duration, figures: &mut Figures) {
     let mut objects = Vec::new();
     // SAFETY: they are compiled by the next statement.
     let jit = unsafe { compile(&raw mut objects) };
@@ -114,7 +116,6 @@ fn code_of_orc_is_patched_live() {
         Adoption::from_object(bytes, |index, _| start(index)).expect("it is an object of this machine");
     // SAFETY: the JIT keeps the code mapped to the end of this function, and nobody has executed it.
     let code = unsafe { adoption.not_yet_run().promise() }.expect("it is described");
-    let engine = engine();
     let code = engine
         .adopt(code, StrategyChoice::Auto)
         .expect("it is private memory");
@@ -126,9 +127,19 @@ fn code_of_orc_is_patched_live() {
         unsafe { std::mem::transmute::<u64, Function>(address(jit, name)) }
     });
     assert_eq!(subjects.len(), llvm::NAMES.len());
-    let figures = run("LLVM ORC (LLJIT)", &engine, &module, &subjects).expect("nothing is refused");
-    assert!(figures.settled > 0, "{figures}");
-    drop((subjects, module, engine));
+    exercise(engine, &module, &subjects, duration, figures, || {}).expect("nothing is refused");
+    drop(subjects);
+    // SAFETY: the thread that has executed it is gone, and nobody else knows it.
+    unsafe { give_back(engine, module) }.expect("it is registered");
     // SAFETY: nobody uses it or its code any more.
     check(unsafe { LLVMOrcDisposeLLJIT(jit) });
+}
+
+#[test]
+fn code_of_orc_is_patched_live() {
+    let (engine, mut figures) = (engine(), Figures::of("LLVM ORC (LLJIT)"));
+    let (lives, duration) = lives();
+    (0..lives).for_each(|_| live_once(&engine, duration, &mut figures));
+    assert!(figures.settled > 0, "{figures}");
+    figures.finish();
 }
