@@ -2,7 +2,7 @@
 //!
 //! | variant | entry |
 //! |---|---|
-//! | `aligned` | in one quadword |
+//! | `aligned`, `running` | in one quadword |
 //! | `crossing` | begins five bytes behind the start of a quadword, so that it ends in the next |
 //! | `lines` | the same across the end of a cache line |
 
@@ -10,8 +10,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// By variant: its name, the nops in all and in front of the function's label, and its alignment.
-const VARIANTS: [(&str, &str, &str); 3] = [
+const VARIANTS: [(&str, &str, &str); 4] = [
     ("aligned", "-fpatchable-function-entry=5", "-falign-functions=16"),
+    ("running", "-fpatchable-function-entry=5", "-falign-functions=16"),
     (
         "crossing",
         "-fpatchable-function-entry=10,5",

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::OnReturn;
+use patchpoint::publish::trap::Traps;
 use patchpoint::publish::{Attached, GracePeriod, NeverStopped};
 use patchpoint::sequence::{Sequence, arg, result};
 use patchpoint::site::{Module, Site};
@@ -61,6 +62,7 @@ pub struct Figures {
     pub settled: u64,
     pub executions: u64,
     pub mismatches: u64,
+    /// Of the process, while the module was patched.
     pub traps: u64,
 }
 
@@ -170,7 +172,12 @@ pub fn exercise(
         engine.patch_site(&subject.site, &(subject.sequence)(1))?;
     }
     module.release();
-    let versions = || subjects.iter().map(|subject| AtomicU64::new(first(subject))).collect();
+    let versions = || {
+        subjects
+            .iter()
+            .map(|subject| AtomicU64::new(first(subject)))
+            .collect()
+    };
     let shared = Shared {
         subjects,
         announced: versions(),
@@ -179,6 +186,8 @@ pub fn exercise(
         mismatches: AtomicU64::new(0),
         stop: AtomicBool::new(false),
     };
+    let traps = || Traps::install().map(|traps| traps.taken());
+    let taken = traps()?;
     figures.strategy = format!("{:?}", module.areas()[0].strategy());
     figures.lives += 1;
     figures.sites += subjects.len();
@@ -200,14 +209,65 @@ pub fn exercise(
         written
     })?;
     figures.executions += shared.executions.load(Ordering::Relaxed);
+    figures.traps += traps()? - taken;
     figures.mismatches += shared.mismatches.load(Ordering::Relaxed);
+    Ok(())
+}
+
+/// Does something while another thread executes functions, and checks that they do what they did
+/// when they were compiled. Those without a known result are left out.
+///
+/// # Panics
+/// A function returned something else.
+pub fn while_executed<T>(
+    engine: &Engine,
+    functions: &[(Function, fn(u64) -> u64)],
+    what: impl FnOnce() -> T,
+) -> T {
+    let (stop, executions) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let handle = engine.attach_thread();
+            while !stop.load(Ordering::Acquire) {
+                for (function, original) in functions {
+                    let x = executions.fetch_add(1, Ordering::Relaxed);
+                    assert_eq!(function(x), original(x));
+                }
+                handle.quiescent();
+            }
+        });
+        let wait = |least| {
+            while executions.load(Ordering::Relaxed) < least && !reader.is_finished() {
+                std::thread::yield_now();
+            }
+        };
+        wait(1000);
+        let done = what();
+        wait(executions.load(Ordering::Relaxed) + 1000);
+        stop.store(true, Ordering::Release);
+        reader.join().expect("every result was right");
+        done
+    })
+}
+
+/// Restores all sites that had something to restore.
+///
+/// # Errors
+/// What the engine refuses.
+pub fn restore(engine: &Engine, subjects: &[Subject]) -> Result<()> {
+    let mut transaction = engine.transaction();
+    for subject in subjects.iter().filter(|subject| subject.original.is_some()) {
+        transaction.restore(&subject.site)?;
+    }
+    transaction.commit()?;
     Ok(())
 }
 
 /// Gives a module back, whose code is not executed any more.
 ///
 /// # Safety
-/// No thread is in the code of the module, or will execute it.
+/// No thread is in the code of the module, or will execute it before this returns, nor afterwards
+/// unless its sites were restored and were nops when they were registered.
 ///
 /// # Errors
 /// What the engine refuses.

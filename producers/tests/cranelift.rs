@@ -1,7 +1,9 @@
 //! Code of Cranelift, placed by `cranelift-jit`: patchable calls, of which the compiled buffer tells, and
 //! ordinary ones, which are found by their relocations.
 //!
-//! A call has five bytes on x86-64, at any alignment: there are functions with calls at each.
+//! A call has five bytes on x86-64, at any alignment: some of them cross quadwords.
+
+use std::time::Duration;
 
 use cranelift_codegen::Context;
 use cranelift_codegen::binemit::Reloc;
@@ -12,14 +14,16 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module as _, default_libcall_names};
+use patchpoint::Engine;
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::{Arch, Convention, x86_64};
 use patchpoint::image::Adoption;
 use patchpoint::memory::{Strategy, StrategyChoice};
 use patchpoint::sequence::{Field, Sequence, arg};
-use patchpoint::site::SiteSpec;
-use patchpoint_producers::{CALLEE, Function, Subject, engine, run};
+use patchpoint::site::{Site, SiteSpec};
+use patchpoint_producers::{CALLEE, Figures, Function, Subject, engine, lives};
 use patchpoint_producers::{added, added_or_called, adding_or_calling};
+use patchpoint_producers::{exercise, give_back, while_executed};
 
 /// How many functions of each kind there are.
 const KINDS: usize = 16;
@@ -107,8 +111,9 @@ impl Compiler {
     }
 
     /// A function that calls one of those two.
-    fn caller(&mut self, number: usize, callee: FuncId, is_patchable: bool) -> Compiled {
-        let name = format!("{}_{number}", if is_patchable { "patchable" } else { "plain" });
+    fn caller(&mut self, life: u32, number: usize, callee: FuncId, is_patchable: bool) -> Compiled {
+        let kind = if is_patchable { "patchable" } else { "plain" };
+        let name = format!("{kind}_{number}_{life}");
         let body = |module: &mut JITModule, builder: &mut FunctionBuilder<'_>, mut x| {
             let callee = module.declare_func_in_func(callee, builder.func);
             builder.func.dfg.ext_funcs[callee].patchable = is_patchable;
@@ -162,73 +167,120 @@ fn adding_in_memory(version: u64) -> Sequence {
     Sequence::new().add_to_memory(u64::at(arg(0), 0), version)
 }
 
-#[test]
-fn code_of_cranelift_is_patched_live() {
-    let mut compiler = Compiler::new();
-    let (hook, helper) = (compiler.hook(), compiler.helper());
+/// What all of the functions compute.
+const ORIGINAL: fn(u64) -> u64 = |x| x + CALLEE;
+
+/// Compiles functions, and patches them for a while; others are compiled meanwhile. If they have run,
+/// another thread executes them while they are adopted and registered.
+fn live_once(
+    (engine, compiler, callees): (&Engine, &mut Compiler, [FuncId; 2]),
+    life: u32,
+    has_run: bool,
+    duration: Duration,
+    figures: &mut Figures,
+) {
+    let [hook, helper] = callees;
     let mut compiled = Vec::new();
     for number in 0..KINDS {
-        compiled.push(compiler.caller(number, hook, true));
-        compiled.push(compiler.caller(number, helper, false));
+        compiled.push(compiler.caller(life, number, hook, true));
+        compiled.push(compiler.caller(life, number, helper, false));
     }
-    let mut module = compiler.module;
-    module.finalize_definitions().expect("there is memory");
-    let start = |function: &Compiled| CodeAddr::new(module.get_finalized_function(function.id) as u64);
+    compiler.module.finalize_definitions().expect("there is memory");
+    let address = |function: &Compiled| compiler.module.get_finalized_function(function.id) as u64;
+    let starts: Vec<u64> = compiled.iter().map(address).collect();
     // A call that begins in the second half of a quadword ends in the next.
-    let crosses = |function: &Compiled| (start(function).get() + u64::from(function.call)) % 8 > 3;
-    assert!(compiled.iter().any(crosses) && !compiled.iter().all(crosses));
-    // What one store can exchange.
-    let compiled: Vec<_> = compiled
-        .into_iter()
-        .filter(|function| !crosses(function))
-        .collect();
-    let adoption = compiled.iter().fold(
-        Adoption::without_stack_maps(Arch::X86_64),
-        |adoption, function| adoption.function(&function.name, start(function), Len::new(function.len)),
-    );
-    // SAFETY: the code is mapped for good, and nobody has executed it.
-    let code = unsafe { adoption.not_yet_run().promise() }.expect("it is described");
-    let engine = engine();
-    let code = engine
-        .adopt(code, StrategyChoice::Auto)
-        .expect("it is private memory");
-    let sites = compiled.iter().zip(0_u64..).map(|(function, id)| {
-        let site = SiteSpec::call(&function.name, function.call, 5).id(id);
-        match function.is_patchable {
-            // Of the convention `preserve_all`: nothing is free, but no flags live across instructions that
-            // Cranelift emits for others.
-            true => site.arg(x86_64::RDI).free_flags(),
-            false => site.convention(Convention::C).args(1).returns(),
-        }
-    });
-    // SAFETY: what is told is true of the code, as Cranelift has told it.
-    let patched =
-        unsafe { engine.registration(code).sites(sites).live().finish() }.expect("its sites are as told");
-    assert_eq!(patched.areas()[0].strategy(), Strategy::Remap);
-    let subjects: Vec<Subject> = patched
-        .sites()
-        .map(|site| {
-            let found = &compiled[site.id().get() as usize];
-            // SAFETY: they were declared so.
-            let function = unsafe { std::mem::transmute::<u64, Function>(start(found).get()) };
-            let original: Option<fn(u64) -> u64> = Some(|x| x + CALLEE);
-            match found.is_patchable {
-                true => Subject {
-                    site,
-                    function,
-                    original,
-                    sequence: adding_in_memory,
-                    value: added,
-                },
-                false => Subject {
-                    site,
-                    function,
-                    original,
-                    sequence: adding_or_calling,
-                    value: added_or_called,
-                },
+    let crosses = |(function, start): (&Compiled, &u64)| (start + u64::from(function.call)) % 8 > 3;
+    let crossing = compiled.iter().zip(&starts).filter(|call| crosses(*call)).count();
+    assert!(crossing > 0 && crossing < compiled.len());
+
+    // SAFETY: they were declared so.
+    let function = |start: &u64| unsafe { std::mem::transmute::<u64, Function>(*start) };
+    let register = || {
+        let all = compiled.iter().zip(&starts);
+        let adoption = all.fold(
+            Adoption::without_stack_maps(Arch::X86_64),
+            |adoption, (function, start)| {
+                adoption.function(&function.name, CodeAddr::new(*start), Len::new(function.len))
+            },
+        );
+        let adoption = match has_run {
+            true => adoption,
+            false => adoption.not_yet_run(),
+        };
+        // SAFETY: the code is mapped for good; unless said, nobody has executed it.
+        let code = unsafe { adoption.promise() }.expect("it is described");
+        let code = engine
+            .adopt(code, StrategyChoice::Auto)
+            .expect("it is private memory");
+        let sites = compiled.iter().zip(0_u64..).map(|(function, id)| {
+            let site = SiteSpec::call(&function.name, function.call, 5).id(id);
+            match function.is_patchable {
+                // Of the convention `preserve_all`: nothing is free, but Cranelift keeps no flags from one
+                // instruction of its IR to another.
+                true => site.arg(x86_64::RDI).free_flags(),
+                false => site.convention(Convention::C).args(1).returns(),
             }
-        })
-        .collect();
-    run("Cranelift (cranelift-jit)", &engine, &patched, &subjects).expect("nothing is refused");
+        });
+        // SAFETY: what is told is true of the code, as Cranelift has told it.
+        unsafe { engine.registration(code).sites(sites).live().finish() }.expect("its sites are as told")
+    };
+    let patched = match has_run {
+        true => {
+            let executed: Vec<_> = starts.iter().map(|start| (function(start), ORIGINAL)).collect();
+            while_executed(engine, &executed, register)
+        }
+        false => register(),
+    };
+    assert_eq!(patched.areas()[0].strategy(), Strategy::Remap);
+    let subject = |site: Site| {
+        let number = site.id().get() as usize;
+        let (sequence, value): (fn(u64) -> Sequence, fn(u64, u64) -> u64) =
+            match compiled[number].is_patchable {
+                true => (adding_in_memory, added),
+                false => (adding_or_calling, added_or_called),
+            };
+        Subject {
+            site,
+            function: function(&starts[number]),
+            original: Some(ORIGINAL),
+            sequence,
+            value,
+        }
+    };
+    let subjects: Vec<Subject> = patched.sites().map(subject).collect();
+    assert_eq!(subjects.len(), compiled.len());
+    let mut others = 0;
+    let beside = || {
+        others += 1;
+        let other = compiler.caller(life, KINDS + others, helper, false);
+        compiler.module.finalize_definitions().expect("there is memory");
+        let start = compiler.module.get_finalized_function(other.id) as u64;
+        assert_eq!(function(&start)(7), ORIGINAL(7));
+    };
+    exercise(engine, &patched, &subjects, duration, figures, beside).expect("nothing is refused");
+    drop(subjects);
+    // SAFETY: the thread that has executed it is gone, and nobody else knows it.
+    unsafe { give_back(engine, patched) }.expect("it is registered");
+}
+
+fn is_patched_live(producer: &'static str, has_run: bool) {
+    let (engine, mut figures) = (engine(), Figures::of(producer));
+    let mut compiler = Compiler::new();
+    let callees = [compiler.hook(), compiler.helper()];
+    let (lives, duration) = lives();
+    for life in 0..lives {
+        let all = (&engine, &mut compiler, callees);
+        live_once(all, life, has_run, duration, &mut figures);
+    }
+    figures.finish();
+}
+
+#[test]
+fn code_of_cranelift_is_patched_live() {
+    is_patched_live("Cranelift (cranelift-jit)", false);
+}
+
+#[test]
+fn code_of_cranelift_that_runs_is_patched_live() {
+    is_patched_live("Cranelift (cranelift-jit), code that runs", true);
 }

@@ -75,11 +75,18 @@ fn live_once(engine: &Engine, duration: Duration, figures: &mut Figures) {
     let adoption = Adoption::from_object(&object, |index, _| section_address(&object, index))
         .expect("it is an object of this machine");
     for function in adoption.functions() {
-        assert_eq!(function.addr.get(), address(&function.name) as u64, "{}", function.name);
+        assert_eq!(
+            function.addr.get(),
+            address(&function.name) as u64,
+            "{}",
+            function.name
+        );
     }
     // SAFETY: `jit` keeps the code mapped to the end of this function, and nobody has executed it.
     let code = unsafe { adoption.not_yet_run().promise() }.expect("it is described");
-    let code = engine.adopt(code, StrategyChoice::Auto).expect("it is private memory");
+    let code = engine
+        .adopt(code, StrategyChoice::Auto)
+        .expect("it is private memory");
     // SAFETY: what is told of the module is true of its IR.
     let patched = unsafe { llvm::register(engine.registration(code)) }.expect("its sites are as told");
     assert_eq!(patched.areas()[0].strategy(), Strategy::Remap);
