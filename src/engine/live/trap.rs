@@ -1,14 +1,15 @@
-//! The live invalidation of a shadow, by a trap in place of its first instruction.
+//! What the handler of traps is told, and the live invalidation of a shadow.
 //!
 //! Problem: a shadow holds the function's own instructions, at any of which threads may be, so that
 //! no jump of several bytes can be put over them. Approach: only the first bytes change, no more
 //! than any instruction has, by the same aligned store that exchanges patchable jumps; a thread
 //! that executes the trap is sent to the site's exit stub by the process's
 //! [handler](crate::publish), with all registers as they were, and a thread that is past it goes on
-//! undisturbed.
+//! undisturbed. [`settle`](super::settle) makes a jump of the trap when none is any more.
 //!
-//! Invariants: the trap is in the handler's table before it is written, and stays there until its
-//! module goes, also when it has been rolled back: a thread may have executed it in between.
+//! Invariants: the note of a trap is in the handler's table before it is written, and a note stays
+//! there until its module goes, also when the trap is gone: a thread may have executed it in
+//! between. That of a site which is open again says that it is executed again.
 
 use super::super::Shared;
 use super::super::change::{ChangeSet, SiteChange};
@@ -168,17 +169,21 @@ mod table {
         Ok(())
     }
 
-    pub(super) fn note(site: CodeAddr, exit_stub: CodeAddr) -> Result<()> {
-        Traps::install()?.note(site, exit_stub);
+    /// The handler was installed when the site was armed, or its invalidation prepared.
+    pub(super) fn note(site: CodeAddr, to: CodeAddr) -> Result<()> {
+        match Traps::installed() {
+            Some(traps) => traps.note(site, to),
+            None => Traps::install()?.note(site, to),
+        }
         Ok(())
     }
 
     pub(super) fn exit_stub(site: CodeAddr) -> Option<CodeAddr> {
-        Traps::install().ok()?.exit_stub(site)
+        Traps::installed()?.exit_stub(site)
     }
 
     pub(super) fn forget(site: CodeAddr) {
-        if let Ok(traps) = Traps::install() {
+        if let Some(traps) = Traps::installed() {
             traps.clear(site);
         }
     }
