@@ -21,6 +21,15 @@ use patchpoint::{Engine, Result};
 /// What a compiled function here is.
 pub type Function = extern "C" fn(u64) -> u64;
 
+/// What such a function does.
+pub type Computes = fn(u64) -> u64;
+
+/// The sequence of a version.
+pub type Sequences = fn(u64) -> Sequence;
+
+/// What a function returns in a version of its site, for an argument.
+pub type Values = fn(version: u64, x: u64) -> u64;
+
 /// A site and the function that executes it, as a function of the version that the site has.
 pub struct Subject {
     /// The site.
@@ -29,11 +38,11 @@ pub struct Subject {
     pub function: Function,
     /// What the function returns while the site is as it was compiled; `None` if that is nothing
     /// that could be executed: then the site is patched before it runs, and never restored.
-    pub original: Option<fn(u64) -> u64>,
+    pub original: Option<Computes>,
     /// The sequence of a version.
-    pub sequence: fn(u64) -> Sequence,
+    pub sequence: Sequences,
     /// What the function returns in that version.
-    pub value: fn(version: u64, x: u64) -> u64,
+    pub value: Values,
 }
 
 impl Subject {
@@ -219,11 +228,7 @@ pub fn exercise(
 ///
 /// # Panics
 /// A function returned something else.
-pub fn while_executed<T>(
-    engine: &Engine,
-    functions: &[(Function, fn(u64) -> u64)],
-    what: impl FnOnce() -> T,
-) -> T {
+pub fn while_executed<T>(engine: &Engine, functions: &[(Function, Computes)], what: impl FnOnce() -> T) -> T {
     let (stop, executions) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {

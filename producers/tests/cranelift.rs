@@ -21,7 +21,7 @@ use patchpoint::image::Adoption;
 use patchpoint::memory::{Strategy, StrategyChoice};
 use patchpoint::sequence::{Field, Sequence, arg};
 use patchpoint::site::{Site, SiteSpec};
-use patchpoint_producers::{CALLEE, Figures, Function, Subject, engine, lives};
+use patchpoint_producers::{CALLEE, Computes, Figures, Function, Sequences, Subject, Values, engine, lives};
 use patchpoint_producers::{added, added_or_called, adding_or_calling};
 use patchpoint_producers::{exercise, give_back, while_executed};
 
@@ -168,7 +168,7 @@ fn adding_in_memory(version: u64) -> Sequence {
 }
 
 /// What all of the functions compute.
-const ORIGINAL: fn(u64) -> u64 = |x| x + CALLEE;
+const ORIGINAL: Computes = |x| x + CALLEE;
 
 /// Compiles functions, and patches them for a while; others are compiled meanwhile. If they have run,
 /// another thread executes them while they are adopted and registered.
@@ -234,11 +234,10 @@ fn live_once(
     assert_eq!(patched.areas()[0].strategy(), Strategy::Remap);
     let subject = |site: Site| {
         let number = site.id().get() as usize;
-        let (sequence, value): (fn(u64) -> Sequence, fn(u64, u64) -> u64) =
-            match compiled[number].is_patchable {
-                true => (adding_in_memory, added),
-                false => (adding_or_calling, added_or_called),
-            };
+        let (sequence, value): (Sequences, Values) = match compiled[number].is_patchable {
+            true => (adding_in_memory, added),
+            false => (adding_or_calling, added_or_called),
+        };
         Subject {
             site,
             function: function(&starts[number]),

@@ -15,7 +15,7 @@ use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
 use patchpoint::image::Adoption;
 use patchpoint::memory::{Strategy, StrategyChoice};
-use patchpoint_producers::{Figures, Function, engine, exercise, give_back, lives};
+use patchpoint_producers::{Figures, Function, engine, exercise, give_back, lives, while_executed};
 
 /// GDB's interface: `struct jit_code_entry`.
 #[repr(C)]
@@ -59,11 +59,11 @@ fn section_address(object: &[u8], index: usize) -> Option<CodeAddr> {
     Some(CodeAddr::new(section.address())).filter(|addr| addr.get() != 0)
 }
 
-/// Compiles the module, and patches it for a while. Other modules are compiled meanwhile.
-fn live_once(engine: &Engine, duration: Duration, figures: &mut Figures) {
+/// Compiles the module, and patches it for a while. Other modules are compiled meanwhile. If it has run,
+/// another thread executes it while it is adopted and registered.
+fn live_once(engine: &Engine, has_run: bool, duration: Duration, figures: &mut Figures) {
     let context = Context::create();
-    let ir = llvm::ir();
-    let ir = MemoryBuffer::create_from_memory_range(&ir, "sites");
+    let ir = MemoryBuffer::create_from_memory_range_copy(llvm::ir().as_bytes(), "sites");
     let module = context.create_module_from_ir(ir).expect("it is IR");
     let jit = module
         .create_jit_execution_engine(OptimizationLevel::Default)
@@ -82,18 +82,27 @@ fn live_once(engine: &Engine, duration: Duration, figures: &mut Figures) {
             function.name
         );
     }
-    // SAFETY: `jit` keeps the code mapped to the end of this function, and nobody has executed it.
-    let code = unsafe { adoption.not_yet_run().promise() }.expect("it is described");
-    let code = engine
-        .adopt(code, StrategyChoice::Auto)
-        .expect("it is private memory");
-    // SAFETY: what is told of the module is true of its IR.
-    let patched = unsafe { llvm::register(engine.registration(code)) }.expect("its sites are as told");
+    // SAFETY: the IR gives every function this signature.
+    let function = |name: &str| unsafe { std::mem::transmute::<usize, Function>(address(name)) };
+    let register = || {
+        let adoption = match has_run {
+            true => adoption,
+            false => adoption.not_yet_run(),
+        };
+        // SAFETY: `jit` keeps the code mapped to the end of this function; unless said, nobody has executed it.
+        let code = unsafe { adoption.promise() }.expect("it is described");
+        let code = engine
+            .adopt(code, StrategyChoice::Auto)
+            .expect("it is private memory");
+        // SAFETY: what is told of the module is true of its IR.
+        unsafe { llvm::register(engine.registration(code)) }.expect("its sites are as told")
+    };
+    let patched = match has_run {
+        true => while_executed(engine, &llvm::executable(function), register),
+        false => register(),
+    };
     assert_eq!(patched.areas()[0].strategy(), Strategy::Remap);
-    let subjects = llvm::subjects(&patched, |name| {
-        // SAFETY: the IR gives every function this signature.
-        unsafe { std::mem::transmute::<usize, Function>(address(name)) }
-    });
+    let subjects = llvm::subjects(&patched, function);
     assert_eq!(subjects.len(), llvm::NAMES.len());
     let mut others = 0;
     let beside = || {
@@ -117,11 +126,21 @@ fn live_once(engine: &Engine, duration: Duration, figures: &mut Figures) {
     unsafe { give_back(engine, patched) }.expect("it is registered");
 }
 
+fn is_patched_live(producer: &'static str, has_run: bool) {
+    let (engine, mut figures) = (engine(), Figures::of(producer));
+    let (lives, duration) = lives();
+    (0..lives).for_each(|_| live_once(&engine, has_run, duration, &mut figures));
+    // Long instructions at once become a jump and a rest that is not executed: nothing is left to settle.
+    assert_eq!(figures.settled > 0, !has_run, "{figures}");
+    figures.finish();
+}
+
 #[test]
 fn code_of_mcjit_is_patched_live() {
-    let (engine, mut figures) = (engine(), Figures::of("LLVM MCJIT (inkwell)"));
-    let (lives, duration) = lives();
-    (0..lives).for_each(|_| live_once(&engine, duration, &mut figures));
-    assert!(figures.settled > 0, "{figures}");
-    figures.finish();
+    is_patched_live("LLVM MCJIT (inkwell)", false);
+}
+
+#[test]
+fn code_of_mcjit_that_runs_is_patched_live() {
+    is_patched_live("LLVM MCJIT (inkwell), code that runs", true);
 }

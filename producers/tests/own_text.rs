@@ -12,7 +12,7 @@ use patchpoint::arch::Arch;
 use patchpoint::image::Adoption;
 use patchpoint::memory::{Strategy, StrategyChoice};
 use patchpoint::site::{EntrySpec, Site};
-use patchpoint_producers::{Figures, Function, Subject, address, engine, lives};
+use patchpoint_producers::{Computes, Figures, Function, Subject, address, engine, lives};
 use patchpoint_producers::{exercise, give_back, restore, while_executed};
 use patchpoint_producers::{returned_or_handed_over, returning_or_handing_over};
 
@@ -42,7 +42,7 @@ variant!(gcc_lines: gcc_lines_0 gcc_lines_1 gcc_lines_2 gcc_lines_3);
 variant!(clang_lines: clang_lines_0 clang_lines_1 clang_lines_2 clang_lines_3);
 
 /// What the functions compute.
-const ORIGINALS: [fn(u64) -> u64; 4] = [|x| x + 0x1000, |x| x + 0x1001, |x| x + 0x1002, |x| x + 0x1003];
+const ORIGINALS: [Computes; 4] = [|x| x + 0x1000, |x| x + 0x1001, |x| x + 0x1002, |x| x + 0x1003];
 
 /// How many bytes of nops there are at an entry.
 const RESERVED: u32 = 5;

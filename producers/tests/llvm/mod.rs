@@ -7,14 +7,13 @@ use patchpoint::addr::RecordId;
 use patchpoint::engine::Registration;
 use patchpoint::site::{EntrySpec, Module, Site};
 use patchpoint::{CallShape, Result};
-use patchpoint_producers::{CALLEE, Function, Subject};
+use patchpoint_producers::{CALLEE, Computes, Function, Subject};
 use patchpoint_producers::{added, added_or_called, adding, adding_or_calling, address, callee};
 use patchpoint_producers::{returned_or_handed_over, returning_or_handing_over};
 
-/// The IR, with a zero behind it.
-pub fn ir() -> Vec<u8> {
-    let text = include_str!("sites.ll").replace("CALLEE to", &format!("{} to", address(callee).get()));
-    [text.as_bytes(), b"\0"].concat()
+/// The IR. LLVM's parser looks for a zero behind it: what is given this has to copy it.
+pub fn ir() -> String {
+    include_str!("sites.ll").replace("CALLEE to", &format!("{} to", address(callee).get()))
 }
 
 /// The functions of the module.
@@ -40,6 +39,19 @@ pub unsafe fn register(registration: Registration<'_>) -> Result<Module> {
     let (module, missing) = unsafe { registration.live().register_ids(&shapes) }?;
     assert!(missing.is_empty(), "{missing:?}");
     Ok(module)
+}
+
+/// The functions that can be executed as they were compiled, and what they return then.
+pub fn executable(function: impl Fn(&str) -> Function) -> Vec<(Function, Computes)> {
+    let original = |name: &str| -> Option<Computes> {
+        match name.split_once('_')?.0 {
+            "call" => Some(|x| x + CALLEE),
+            "entry" => Some(|x| x + 77),
+            _ => None,
+        }
+    };
+    let both = NAMES.iter().map(|name| Some((function(name), original(name)?)));
+    both.flatten().collect()
 }
 
 /// What is patched, with functions by their names.
