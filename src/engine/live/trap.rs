@@ -101,11 +101,22 @@ pub(super) fn execute_again(publisher: &Publisher, site: CodeAddr) -> Result<()>
     note(publisher, site, site)
 }
 
+/// Notes that the sites which were rewritten behind their traps are open. Where the world was
+/// stopped this is done when it goes on, as the handler's table has a lock.
+pub(in crate::engine) fn note_opened(publisher: &Publisher, live: &[SiteChange]) {
+    let opened = |(change, ..): &(&SiteChange, CodeAddr, TrapNote)| change.is_rewritten();
+    for (_, site, _) in notes(live).filter(opened) {
+        // protection: an-opened-site-is-executed-again
+        // Where this cannot be told, nobody executes the code any more.
+        let _ = execute_again(publisher, site);
+    }
+}
+
 /// Makes the notes of gates those that were in force before a transaction that was rolled back.
 #[cold]
 pub(super) fn note_again(publisher: &Publisher, live: &[SiteChange]) {
     for (change, site, note) in notes(live) {
-        // What a site in doubt holds does what it did before: see `undo_rewrites`.
+        // Of a site in doubt what was made is kept.
         if let (Some(before), None) = (note.before, change.fate) {
             // protection: a-rolled-back-gate-has-its-note-again
             // Where this cannot be told, nobody executes the code any more.
