@@ -484,7 +484,9 @@ impl Engine {
 
     /// Forgets a module, its stubs and exit stubs. If the engine loaded its code, that is unloaded
     /// when the last handle of the module, a site or a function of it is gone. Adopted code stays where it is, with the bytes
-    /// that it has then: where it is to go on running, restore its sites before, as what they branch to is freed.
+    /// that it has then: where it is to go on running, restore its sites before, as what they branch to is freed. That is not enough
+    /// for sites that held more than nops and were made [live](Registration::live) before their code ran: restored, they branch
+    /// to what they held, in a stub.
     ///
     /// # Errors
     /// [`Error::ModuleForeign`] for one that is not registered here; [`memory::Error::NoGracePeriod`] for a proof that was found

@@ -174,12 +174,22 @@ pub unsafe trait LiveMemory: CodeMemory {
 
     /// Exchanges the 8 bytes at `word`, a multiple of 8, by one store; bytes are in memory order.
     ///
+    /// Code begins and ends at any address: where a part of the word is not of the range, that part
+    /// is the same in `old` and `new`, and [`read`](CodeMemory::read) reads it too.
+    ///
     /// # Errors
     ///
     /// [`Error::WordChanged`] when the word is not `old`; [`Error::NoAtomicStore`] where the
     /// strategy or the address does not allow it; [`Error::OutsideMemory`]. Nothing has been
     /// written then.
     fn exchange(&self, word: CodeAddr, old: [u8; 8], new: [u8; 8]) -> Result<()>;
+}
+
+/// The quadwords that memory lies in: what an exchange at its ends reads. They are on its pages.
+pub(super) fn quadwords(memory: CodeRange) -> CodeRange {
+    let start = memory.start().get() & !7;
+    let len = (memory.end().get() - start).next_multiple_of(8);
+    CodeRange::new(CodeAddr::new(start), len).or_abort("a page has addresses")
 }
 
 /// Refuses bytes that are not within the memory.

@@ -179,7 +179,6 @@ unsafe impl LiveMemory for ProcMem {
 
     // protection: proc-mem-exchanges-nothing
     fn exchange(&self, word: CodeAddr, _old: [u8; 8], _new: [u8; 8]) -> Result<()> {
-        check_within(self.range, word, 8)?;
         Err(Error::NoAtomicStore {
             strategy: Strategy::ProcMem.name(),
             at: word,

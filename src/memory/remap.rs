@@ -35,6 +35,7 @@ use crate::memory::{Error, Result};
 use crate::quiescence::Stopped;
 
 use super::chunk::DoubleMapping;
+use super::code::quadwords;
 use super::fork::gate;
 use super::{Alias, CodeMemory, LiveMemory, PageRun, Strategy, check_within};
 #[cfg(all(test, target_os = "linux", not(emulated)))]
@@ -106,7 +107,7 @@ impl Remap {
         self.parts.iter().find(|part| part.range().contains(at))
     }
 
-    /// Calls `each` for the parts that some bytes lie in, with the first address in that part and
+    /// Calls `each` for the parts that some bytes of the pages lie in, with the first address in that part and
     /// which of the bytes are there.
     fn each_part(
         &self,
@@ -114,8 +115,6 @@ impl Remap {
         len: usize,
         mut each: impl FnMut(&Alias, CodeAddr, core::ops::Range<usize>) -> Result<()>,
     ) -> Result<()> {
-        // protection: remap-in-its-range
-        check_within(self.range, at, len)?;
         let mut done = 0;
         while done < len {
             let from = CodeAddr::new(at.get() + done as u64);
@@ -164,6 +163,8 @@ unsafe impl CodeMemory for Remap {
     }
 
     fn write(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
+        // protection: remap-in-its-range
+        check_within(self.range, at, bytes.len())?;
         self.each_part(at, bytes.len(), |part, at, which| {
             part.write(at, bytes.get(which).or_abort("they are some of the bytes"))
         })?;
@@ -173,6 +174,7 @@ unsafe impl CodeMemory for Remap {
     }
 
     fn read(&self, at: CodeAddr, into: &mut [u8]) -> Result<()> {
+        check_within(quadwords(self.range), at, into.len())?;
         self.each_part(at, into.len(), |part, at, which| {
             part.read(at, into.get_mut(which).or_abort("they are some of the bytes"))
         })

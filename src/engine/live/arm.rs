@@ -249,9 +249,11 @@ fn check_memory(site: &Site, memory: &dyn CodeMemory, word: CodeAddr) -> Result<
     let live = memory.live();
     let live = live.ok_or_else(|| refused("it is no LiveMemory".into()))?;
     let mut bytes = [0; 8];
-    live.read(word, &mut bytes)?;
+    let read = live.read(word, &mut bytes);
+    // It says first why it cannot: a memory that has no exchange may not read the whole word either.
     // protection: memory-must-be-live
     live.exchange(word, bytes, bytes)
+        .and(read)
         .map_err(|error| refused(error.to_string()))
 }
 

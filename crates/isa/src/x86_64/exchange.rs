@@ -10,7 +10,8 @@ pub(super) const TRAP: [u8; 1] = [0xcc];
 /// What may become another of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exchangeable {
-    /// The 5-byte nop (Intel SDM volume 2, NOP, table 4-12).
+    /// A 5-byte nop: `0F 1F /0` of an address by a base, an index and a byte, which it does not
+    /// access (Intel SDM volume 2, NOP). In table 4-12 index and byte are 0; LLVM writes 8 for the byte.
     Nop,
     /// `jmp rel32`.
     Jump,
@@ -27,7 +28,7 @@ const PAIRS: [(Exchangeable, Exchangeable); 4] = [
 impl Exchangeable {
     fn of(bytes: &[u8]) -> Option<Self> {
         match bytes {
-            [0x0f, 0x1f, 0x44, 0x00, 0x00] => Some(Self::Nop),
+            [0x0f, 0x1f, 0x44, _, _] => Some(Self::Nop),
             [0xe9, _, _, _, _] => Some(Self::Jump),
             _ => None,
         }
@@ -46,10 +47,18 @@ mod tests {
     use super::allowed;
 
     #[test]
-    fn only_jumps_and_the_nop_of_their_length_are_exchanged() {
+    fn only_jumps_and_nops_of_their_length_are_exchanged() {
         let nop = [0x0f, 0x1f, 0x44, 0x00, 0x00];
         let jump = [0xe9, 1, 2, 3, 4];
-        for (old, new) in [(nop, nop), (nop, jump), (jump, nop), (jump, jump)] {
+        let llvm = [0x0f, 0x1f, 0x44, 0x00, 0x08];
+        for (old, new) in [
+            (nop, nop),
+            (nop, jump),
+            (jump, nop),
+            (jump, jump),
+            (llvm, jump),
+            (jump, llvm),
+        ] {
             assert!(allowed(&old, &new));
         }
         // mov eax, imm32; call rel32; nop, nop, xchg ax, ax.
@@ -57,6 +66,8 @@ mod tests {
             [0xb8, 1, 2, 3, 4],
             [0xe8, 1, 2, 3, 4],
             [0x90, 0x66, 0x90, 0x66, 0x90],
+            // nop [rax]; ret.
+            [0x0f, 0x1f, 0x40, 0x00, 0xc3],
         ] {
             assert!(!allowed(&other, &nop) && !allowed(&jump, &other));
         }

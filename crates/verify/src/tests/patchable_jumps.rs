@@ -18,10 +18,10 @@ type Row = (&'static str, &'static [u8], bool, &'static str);
 /// the same length; here only what goes on or leaves. A trap replaces anything.
 #[rustfmt::skip]
 const X86_64: [Row; 10] = [
-    ("nopl 0(%rax,%rax)", &[0x0f, 0x1f, 0x44, 0, 0], true, "-cxx......"),
-    ("nopl 8(%rax,%rax)", &[0x0f, 0x1f, 0x44, 0, 8], true, "c-cc......"),
-    ("jmp .+0x10", &[0xe9, 0x0b, 0, 0, 0], true, "xc-x......"),
-    ("jmp .-0x1000", &[0xe9, 0xfb, 0xef, 0xff, 0xff], true, "xcx-......"),
+    ("nopl 0(%rax,%rax)", &[0x0f, 0x1f, 0x44, 0, 0], true, "-xxx......"),
+    ("nopl 8(%rax,%rax)", &[0x0f, 0x1f, 0x44, 0, 8], true, "x-xx......"),
+    ("jmp .+0x10", &[0xe9, 0x0b, 0, 0, 0], true, "xx-x......"),
+    ("jmp .-0x1000", &[0xe9, 0xfb, 0xef, 0xff, 0xff], true, "xxx-......"),
     ("call .+0x10", &[0xe8, 0x0b, 0, 0, 0], true, "....-....."),
     ("mov $1, %eax", &[0xb8, 1, 0, 0, 0], true, ".....-...."),
     ("test $1, %eax", &[0xa9, 1, 0, 0, 0], true, "......-..."),

@@ -11,8 +11,9 @@ use crate::publish::{GracePeriod, Level, Publisher};
 
 const PAGE: usize = 1 << 16;
 
-/// A page of a JIT's, or two of the smallest: functions of 16 bytes of nops that then return 7, at
-/// the start and in the middle.
+/// A page of a JIT's, or two of the smallest: functions of 16 bytes of nops that then return 7, near
+/// the start and in the middle. The first begins inside of a quadword, in which its patchable jump
+/// is: what comes before it there is not of the range that is adopted.
 struct Jit {
     start: CodeAddr,
 }
@@ -38,7 +39,7 @@ impl Jit {
         jit
     }
 
-    const OFFSETS: [usize; 2] = [64, PAGE / 2];
+    const OFFSETS: [usize; 2] = [if cfg!(target_arch = "x86_64") { 66 } else { 68 }, PAGE / 2];
 
     fn pointer(&self) -> *mut libc::c_void {
         std::ptr::with_exposed_provenance_mut(self.start.get() as usize)

@@ -229,6 +229,16 @@ fn nothing_outside_the_range_is_written() {
     assert!(outside(memory.write(plus(range.start(), 1), &[1; 8])));
     assert!(outside(memory.write(jit.range.start(), HOST.five)));
     let live = memory.live().unwrap();
+    // The words at both ends are read whole, for an exchange, and no others.
+    let is_read = |at| {
+        let read = memory.read(plus(jit.range.start(), at), &mut [0; 8]);
+        assert!(read.is_ok() || outside(read.clone()));
+        read.is_ok()
+    };
+    assert_eq!(
+        [56, 63, 64, 68, 72, 73, 80].map(is_read),
+        [false, false, true, true, true, false, false]
+    );
     // The word has four bytes of the range: these may change.
     let word = plus(jit.range.start(), 64);
     assert!(outside(live.exchange(word, [0; 8], [1; 8])));
