@@ -1,0 +1,67 @@
+//! Which sites are open, and how many gates were closed.
+//!
+//! A site is open when threads that arrive there execute its own bytes: the nops that it was left
+//! with, or what was settled. Nobody has to know; it is counted here to tell what was exercised.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use patchpoint::engine::{Event, Observer, Status};
+use patchpoint::site::SiteKey;
+
+/// Hears of the sites that are settled. An engine has one only where sites are.
+#[derive(Clone, Default)]
+pub(super) struct Settlements(Arc<Mutex<HashSet<SiteKey>>>);
+
+impl Observer for Settlements {
+    fn observe(&self, event: &Event<'_>) {
+        if let Event::Settled { site } = event {
+            self.0.lock().unwrap().insert(site.key());
+        }
+    }
+}
+
+impl Settlements {
+    /// Those since the last call.
+    pub(super) fn take(&self) -> HashSet<SiteKey> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// The gate of a site.
+#[derive(Clone, Copy)]
+pub(super) struct Gate {
+    /// Whether the site is open when it is as its code was loaded.
+    is_nops: bool,
+    is_open: bool,
+    /// Whether code was settled behind the gate, which has to be jumped over.
+    has_code: bool,
+}
+
+impl Gate {
+    /// Of a site that has not been changed.
+    pub(super) fn new(is_nops: bool) -> Self {
+        Self {
+            is_nops,
+            is_open: is_nops,
+            has_code: false,
+        }
+    }
+
+    /// The site was changed to that. Returns whether that has closed it.
+    pub(super) fn change(&mut self, became: Status) -> bool {
+        let was_open = self.is_open;
+        self.is_open = became == Status::Original && self.is_nops && !self.has_code;
+        was_open && !self.is_open
+    }
+
+    /// It was settled, and is in that status.
+    pub(super) fn settle(&mut self, status: Status) {
+        self.is_open = true;
+        self.has_code = status != Status::Original;
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+}
