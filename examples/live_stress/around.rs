@@ -32,8 +32,8 @@ pub(super) struct Counts {
 static TICKS: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn on_tick(_: libc::c_int, _: *const libc::siginfo_t, context: *const libc::c_void) {
-    TICKS.fetch_add(1, Ordering::Relaxed);
-    behind::look(context);
+    let number = TICKS.fetch_add(1, Ordering::Relaxed);
+    behind::look(number, context);
 }
 
 /// Timers that send signals, 1000 a second each: one as time passes, one as it is used. The system
