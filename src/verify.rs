@@ -14,7 +14,7 @@
 
 pub use patchpoint_verify::{
     Checked, Chunk, Error, ErrorKind, InstructionAt, ListingLine, Original, boundaries, callee_saved, check,
-    check_call, check_exchange, check_trap, disassemble, original, patchpoint_prefix,
+    check_call, check_exchange, check_rewrite, check_trap, disassemble, original, patchpoint_prefix,
 };
 pub(crate) use patchpoint_verify::{
     Content, DecodedFunction, DirectBranch, OpenField, Template, branches_to, check_leaving, first_scalable,

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::live::{Arming, JumpExchange, out_of_reach};
+use super::live::{Arming, JumpExchange, OriginalCode, out_of_reach};
 use super::prepare::Preparation;
 use super::state::{Status, Stub};
 use super::transaction::Request;
@@ -147,7 +147,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, request: Request<&Sequen
         Branch::Call => site.memory()?,
         Branch::Gate(gate) => &gate.memory,
     };
-    let exchange = JumpExchange::new(memory, armed.patchable_jump.addr, (&old, &new), None);
+    let exchange = JumpExchange::new(memory, armed.patchable_jump.addr, (&old, &new));
     preparation.exchange = Some(Box::new(exchange));
     preparation.gate = match &branch {
         Branch::Call => None,
@@ -302,6 +302,8 @@ pub(super) fn arm(shared: &Shared, site: &Site, memory: Arc<dyn CodeMemory>) -> 
             addr: site.addr(),
             len: Len::default(),
         },
+        is_trapped: false,
+        code: OriginalCode::InPlace,
         gate: None,
         stubs: SmallVec::new(),
         original,

@@ -238,6 +238,8 @@ pub(super) struct ChangeSet {
     /// Whether there are exit stubs or stubs to be kept, retired or freed when the changes are
     /// made, or gates that are closed by them.
     pub(super) has_code: bool,
+    /// Whether bytes are rewritten behind traps, which all cores have to serialize for.
+    pub(super) rewrites: bool,
     /// How many sites were left as they are, as they are as asked for.
     pub(super) unchanged: usize,
     /// Sites that were left as they are, as they have been invalidated.
@@ -267,6 +269,7 @@ impl Default for ChangeSet {
             level: Level::Immediate,
             until_run: false,
             has_code: false,
+            rewrites: false,
             unchanged: 0,
             invalidated: Vec::new(),
             found: FirstFault::default(),
@@ -316,6 +319,7 @@ impl ChangeSet {
             self.has_code |= !change.exit_stubs.is_empty() || change.old_stub != OldStub::None;
             if let Some(exchange) = &change.exchange {
                 self.has_code = true;
+                self.rewrites |= exchange.is_rewriting();
                 self.ranges.push(exchange.range());
                 continue;
             }
@@ -415,6 +419,7 @@ impl ChangeSet {
         self.found.clear();
         self.unchanged = 0;
         (self.until_run, self.has_code, self.exposed) = (false, false, false);
+        self.rewrites = false;
         self.prepared = Duration::ZERO;
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::fault::{self, Fault, Outcome};
-use super::live;
+use super::live::{self, JumpExchange};
 use super::observe::{self, Boxed, CodeOwner, FreedCode};
 use super::retire::RetiredCode;
 use super::state::{ReturnOffsets, States, Status};
@@ -85,7 +85,8 @@ impl<'e> Prepared<'e> {
         }
         let since = shared.observers.now();
         // protection: barrier-is-checked-before-writing
-        let checked = shared.publisher.check(set.level);
+        let needed = if set.rewrites { Level::Immediate } else { set.level };
+        let checked = shared.publisher.check(needed);
         if let Err(error) = checked {
             set.release(shared);
             return Err(shared.refused(states, error.into(), since).into());
@@ -167,6 +168,9 @@ impl ChangeSet {
             self.check_current(states)?;
             // protection: trap-is-noted-before-it-is-written
             let noted = live::note_traps(&shared.publisher, self.live());
+            let mut exchanges = self.live().iter().filter_map(|change| change.exchange.as_deref());
+            // protection: what-was-noted-has-been-reachable
+            self.exposed = exchanges.any(JumpExchange::is_exposed_by_its_note);
             self.found.check(noted)?;
         }
         if self.is_live() {
@@ -308,6 +312,13 @@ impl ChangeSet {
             states.keep_exit_stubs(change.index, &mut change.exit_stubs);
             if change.exchange.is_some() {
                 states.note_closed(change.index, change.site.key());
+                if change
+                    .exchange
+                    .as_ref()
+                    .is_some_and(|exchange| exchange.leaves_trap())
+                {
+                    states.note_trapped(change.index);
+                }
             }
             replaced.extend(change.place_stub(states, since));
         }
@@ -323,7 +334,7 @@ impl ChangeSet {
         self.mark_lost(states);
         match self.exposed {
             // protection: live-stub-of-a-rolled-back-patchable-jump-is-retired
-            true => live::retire(self, states, time),
+            true => live::retire(&shared.publisher, self, states, time),
             // protection: trap-of-a-refused-invalidation-is-forgotten
             false => live::forget_traps(&shared.publisher, self.live()),
         }
@@ -383,9 +394,9 @@ fn vacated_by(change: &SiteChange, states: &States) -> impl Iterator<Item = Vaca
 }
 
 impl SiteChange {
-    /// Whether its site gets a trap.
+    /// Whether the handler of traps is told of it.
     fn is_trap(&self) -> bool {
-        self.exchange.as_ref().is_some_and(|exchange| exchange.is_trap())
+        self.exchange.as_deref().is_some_and(JumpExchange::notes_trap)
     }
 
     /// Finds a place for the stub of what it has replaced, or returns it if it can be freed.

@@ -150,9 +150,10 @@ pub enum Error {
     /// The code is for another architecture than the engine.
     #[error("the module is for {found}, the engine runs {host}")]
     ForeignArch { found: Arch, host: Arch },
-    /// Code that is to be live may have run.
+    /// Code that is to be live may have run, and can be changed neither by one store nor behind a trap.
     #[error(
-        "{site} cannot be armed, as its code may have run: register it before it runs, adopted code as `not_yet_run`"
+        "{site} cannot be armed, as its code may have run: register it before it runs, adopted code as `not_yet_run`; \
+         or begin it with a nop or jump that one store can exchange"
     )]
     ArmedTooLate { site: Box<SiteName> },
     /// Code that is to be live lies in memory that cannot be written under execution.

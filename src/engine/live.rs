@@ -1,56 +1,66 @@
-//! Live sites: armed before their code first runs, and changed by exchanging one instruction.
+//! Live sites: changed while threads execute them. The one protocol for it, of four steps.
 //!
-//! Problem: threads execute a site while it is changed, and none is to be stopped. Approach: arming
-//! rewrites the site once, while nobody can execute it, as nops, one patchable jump, nops.
-//! Afterwards a sequence is always in a stub; a patch fills a fresh stub, publishes it, and
-//! exchanges the patchable jump by one aligned store.
+//! Problem: threads execute a site while it is changed, and none is to be stopped. Several
+//! instructions cannot be exchanged by one store; a thread may be between any two of them, for as
+//! long as it likes; and a core goes on with what it has fetched until it serializes. Approach: the
+//! new code is put into a stub first, and every change consists of these steps, of which most need
+//! only the first:
 //!
-//! The patchable jump is the site's gate: open while it is a nop, closed while it jumps. What is
-//! behind it is written only while nobody is there, see [`settle`].
+//! 1. **Close.** One store to the site's *gate* sends every thread that arrives to the stub. The
+//!    change is in effect. The gate is the patchable jump, where old and new instruction may be
+//!    exchanged under execution and lie in one quadword; else a trap, whose handler sends threads
+//!    on.
+//! 2. **Wait** one grace period, so that no thread is behind the gate. Not needed where the bytes
+//!    that change are one instruction, which [`verify::check_rewrite`] tells from the bytes.
+//! 3. **Rewrite** what is behind the gate. All cores serialize before it and after it, once for
+//!    however many sites.
+//! 4. **Open.** One store makes the gate the first bytes of the new code.
 //!
-//! Invariants: a patch changes the bytes of an armed site only in its patchable jump, and only
-//! between instructions that the architecture lets be exchanged (checked by
-//! `verify::check_exchange`, which knows nothing of this module); a stub is complete before a
-//! patchable jump goes to it and is retired, not freed, when it does no more; no call is in a
-//! live site, so no return address points into one.
+//! | what is done | steps | where |
+//! |---|---|---|
+//! | a patch, a restore, an invalidation, by a patchable jump; a call to another function | 1 | here, [`super::calls`] |
+//! | the same behind a trap: five bytes in two quadwords | 1, 3, 4 in one transaction | [`gate`] |
+//! | the same where threads may be between the bytes | 1; [`settle`] does the others | [`gate`] |
+//! | settling: installed code moves from its stub into the site | 2, 3, 4 | [`settle`] |
+//! | the invalidation of a shadow | 1; [`settle`] makes a jump of the trap | [`trap`] |
 //!
-//! Call sites are exchanged in their operand, or have a patchable jump outside of the site: see
-//! [`super::calls`].
+//! The stores and barriers themselves, and how each is undone, are in [`exchange`]. Before all of
+//! them a site is [armed](arm). Code that has not run is rewritten then, as nops, one patchable
+//! jump, nops; code that may be running is not written, and gets the gate that its bytes allow.
 //!
-//! The order of these steps, and of those that bring code into a site and reclaim stubs, is that of a
-//! model whose states are all explored: see `crates/live-model`, where each step is left out once.
+//! Invariants: what is executed changes only in a gate, and only between instructions that the
+//! architecture lets be exchanged (checked by `verify::check_exchange` and `verify::check_trap`,
+//! which know nothing of this module). A stub is complete before a gate goes to it and is retired,
+//! not freed, when it does no more. No call is in a site that was armed before it ran or was
+//! settled, so no return address points into one; where original calls are in a site, it is
+//! rewritten when no thread has frames any more.
 //!
-//! Shadows of a live module hold the function's own instructions and are not armed: they can only
-//! be invalidated, by a [`trap`].
+//! The order of these steps, and of those that bring code into a site and reclaim stubs, is that of
+//! a model whose states are all explored: see `crates/live-model`, where each step is left out
+//! once.
 
 mod arm;
+mod exchange;
+mod gate;
 mod settle;
 mod trap;
-
-use std::sync::Arc;
-use std::time::Instant;
 
 use smallvec::SmallVec;
 
 pub(super) use arm::{Arming, arm};
+pub(super) use exchange::{JumpExchange, exchange, publish, retire, undo};
 pub use settle::Settled;
 pub(super) use settle::Settling;
 pub(super) use trap::{forget_trap, forget_traps, note_traps};
 
 use super::calls::Gate;
-use super::change::{ChangeSet, HeldMemory, Side};
-use super::fault::{Fault, Outcome};
 use super::prepare::Preparation;
-use super::retire::{RetiredCode, Until};
-use super::state::{States, Status, Stub};
+use super::state::{Status, Stub};
 use super::transaction::Request;
-use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::{Declared, DeclaredTarget, OnReturn, RegSet, exchange};
-use crate::error::Fate;
-use crate::invariant::OrAbort;
+use crate::addr::{CodeAddr, Len};
+use crate::arch::{self, Declared, DeclaredTarget, OnReturn, RegSet};
 use crate::latency::{self, Stage};
-use crate::memory::{CodeMemory, LiveMemory, StubSlot};
-use crate::publish::{Level, Moment, Publisher, QuiescentState};
+use crate::memory::StubSlot;
 use crate::sequence::{self, Assembled, Sequence};
 use crate::site::Site;
 use crate::verify;
@@ -63,6 +73,9 @@ use patchpoint_asm::live::{JumpBytes, PatchableJump};
 pub(super) struct Armed {
     /// What is exchanged: it is in the site, or in its gate.
     pub(super) patchable_jump: PatchableJump,
+    /// Whether a trap is the gate while it is exchanged: then it may lie in two quadwords.
+    pub(super) is_trapped: bool,
+    pub(super) original: OriginalCode,
     /// Of a call whose distance cannot be exchanged.
     pub(super) gate: Option<Gate>,
     /// The code that the site held, where that was more than nops; gates, and the stubs by which
@@ -70,19 +83,15 @@ pub(super) struct Armed {
     pub(super) stubs: SmallVec<[StubSlot; 1]>,
 }
 
-/// The exchange of the bytes of one instruction: a patchable jump, or the first bytes of a shadow
-/// for a trap. The bytes lie in one quadword.
-pub(super) struct JumpExchange {
-    memory: HeldMemory,
-    /// The quadword.
-    word: CodeAddr,
-    /// The bits that change; the other bits of `old` and `new` are zeros.
-    mask: u64,
-    old: u64,
-    new: u64,
-    range: CodeRange,
-    /// Where the trap's handler continues, if it is one.
-    trap: Option<CodeAddr>,
+/// Where the code is that a live site held when it was armed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OriginalCode {
+    /// There is none, only nops.
+    Nops,
+    /// In a stub.
+    Stub(CodeAddr),
+    /// In the site only, behind the patchable jump too.
+    InPlace,
 }
 
 /// The site's architecture.
@@ -101,7 +110,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, request: Request<&Sequen
     match request {
         Request::Patch(sequence) => patch(preparation, patchable_jump, sequence, Status::Patched),
         Request::Redirect(sequence) => patch(preparation, patchable_jump, sequence, Status::Redirected),
-        Request::Restore => restore(preparation, patchable_jump),
+        Request::Restore => restore(preparation, armed),
         Request::Invalidate => invalidate(preparation, patchable_jump),
         Request::Retarget(_) => Err(Error::CallSiteOnly {
             site: preparation.site.name(),
@@ -138,9 +147,9 @@ fn patch(
         used: patchable_jump.end(),
         holes: Vec::new(),
     };
-    put_jump(preparation, patchable_jump, addr, assembled)?;
+    let used = put_jump(preparation, patchable_jump, addr, assembled)?;
     preparation.describe(status, Some(sequence));
-    finish(preparation, patchable_jump)
+    Ok(used)
 }
 
 fn invalidate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
@@ -161,26 +170,36 @@ fn invalidate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) 
         used: patchable_jump.end(),
         holes: Vec::new(),
     };
-    put_jump(preparation, patchable_jump, exit_stub, assembled)?;
+    let used = put_jump(preparation, patchable_jump, exit_stub, assembled)?;
     let installed = preparation.installed_sequence();
     preparation.describe(Status::Invalidated, installed.as_ref());
-    finish(preparation, patchable_jump)
+    Ok(used)
 }
 
-/// The patchable jump of the armed form comes back, whose bytes were checked when the site was
-/// armed. Where that goes on to nops, and there is code that was settled, it jumps over that.
-fn restore(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
-    let (site, armed) = (preparation.site, &preparation.state.lasting.original);
-    let gate = patchable_jump.of_site(armed);
-    let mut gate = gate.ok_or_else(|| refused(site, "it has no patchable jump"))?;
-    let behind = patchable_jump.end().as_usize()..;
-    let is_settled = preparation.state.installed.bytes.get(behind.clone()) != armed.get(behind);
-    if is_settled && gate == backend(site).nop(patchable_jump) {
-        gate = jump(site, patchable_jump, site.end())?;
-    }
-    put_gate(preparation, patchable_jump, gate);
+/// The armed form comes back, whose bytes were checked when the site was armed. Where its patchable
+/// jump goes on to nops, and there is code that was settled, it jumps over that.
+fn restore(preparation: &mut Preparation<'_>, armed: &Armed) -> Result<Len> {
+    let (site, original) = (preparation.site, &preparation.state.lasting.original);
+    let patchable_jump = armed.patchable_jump;
+    let used = if armed.is_trapped {
+        let to = match armed.original {
+            OriginalCode::Stub(at) => at,
+            OriginalCode::Nops | OriginalCode::InPlace => site.end(),
+        };
+        gate::change(preparation, patchable_jump, to, true)?
+    } else {
+        let gate = patchable_jump.of_site(original);
+        let mut gate = gate.ok_or_else(|| refused(site, "it has no patchable jump"))?;
+        let behind = patchable_jump.end().as_usize()..;
+        let is_settled = preparation.state.installed.bytes.get(behind.clone()) != original.get(behind);
+        if is_settled && armed.original == OriginalCode::Nops {
+            gate = jump(site, patchable_jump, site.end())?;
+        }
+        put_gate(preparation, patchable_jump, gate);
+        finish(preparation, patchable_jump)?
+    };
     preparation.describe(Status::Original, None);
-    finish(preparation, patchable_jump)
+    Ok(used)
 }
 
 fn jump(site: &Site, patchable_jump: PatchableJump, to: CodeAddr) -> Result<JumpBytes> {
@@ -211,14 +230,18 @@ fn put_jump(
     patchable_jump: PatchableJump,
     to: CodeAddr,
     mut assembled: Assembled,
-) -> Result<()> {
+) -> Result<Len> {
     let site = preparation.site;
     let arch = site.module().arch();
     let gate = jump(site, patchable_jump, to)?;
     assembled.code = patchable_jump.armed(arch, site.reserved(), gate);
     preparation.check_and_fill(&site.context(&[]), assembled)?;
+    let armed = preparation.state.lasting.live.as_ref();
+    if armed.is_some_and(|armed| armed.is_trapped) {
+        return gate::change(preparation, patchable_jump, to, false);
+    }
     put_gate(preparation, patchable_jump, gate);
-    Ok(())
+    finish(preparation, patchable_jump)
 }
 
 /// Checks the exchange, by the checker's rule and by the architecture's table, and makes it part of
@@ -230,14 +253,14 @@ fn finish(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> R
     let (Some(old), Some(new)) = (patchable_jump.of_site(old), patchable_jump.of_site(new)) else {
         return Err(refused(site, "it has no patchable jump"));
     };
-    if !exchange::allowed(site.module().arch(), &old, &new) {
+    if !arch::exchange::allowed(site.module().arch(), &old, &new) {
         return Err(refused(
             site,
             "its patchable jump is no nop or jump that may be exchanged",
         ));
     }
     let memory = site.memory()?;
-    let exchange = JumpExchange::new(memory, patchable_jump.addr, (&old, &new), None);
+    let exchange = JumpExchange::new(memory, patchable_jump.addr, (&old, &new));
     preparation.exchange = Some(Box::new(exchange));
     Ok(patchable_jump.end())
 }
@@ -248,204 +271,6 @@ fn refused(site: &Site, what: &'static str) -> Error {
         what,
     }
     .into()
-}
-
-// ---- committing ----
-
-/// Exchanges the patchable jumps of the live sites, or none. What the new patchable jumps branch to
-/// is in every instruction cache before they are.
-#[inline(never)] // Most transactions have none.
-pub(super) fn exchange(publisher: &Publisher, set: &mut ChangeSet) -> Outcome {
-    // protection: live-old-bytes-are-compared
-    compare(set, Side::Old)?;
-    let maintained = publisher.maintain(set.outside());
-    set.found.check(maintained)?;
-    let _stage = latency::enter(Stage::Write);
-    let exchanges = set
-        .live()
-        .iter()
-        .map(|change| change.exchange.as_ref().or_abort(HAS_EXCHANGE));
-    let mut made = exchanges.map(|exchange| exchange.make()).enumerate();
-    let refused = made.find_map(|(at, made)| Some((at, made.err()?)));
-    let Some((at, cause)) = refused else {
-        return Ok(());
-    };
-    let noted = set.found.note(Fault::Refused(cause));
-    // protection: live-failure-takes-the-others-back
-    undo_some(publisher, set, at, Level::Eventual);
-    Err(noted)
-}
-
-const HAS_EXCHANGE: &str = "the change of a live site has an exchange";
-
-/// Compares the live sites with one of their sides.
-fn compare(set: &mut ChangeSet, side: Side) -> Outcome {
-    let (found, writes) = (&mut set.found, &set.writes);
-    let both = set.changes.iter().zip(writes).enumerate();
-    for (number, (change, write)) in both.skip(set.quiescent) {
-        let memory = &change.exchange.as_ref().or_abort(HAS_EXCHANGE).memory;
-        match memory.holds(write.at, write.side(side)) {
-            Ok(true) => {}
-            Ok(false) => {
-                let read = |at, into: &mut [u8]| memory.get().read(at, into);
-                return Err(found.note_changed(writes, number, side, read));
-            }
-            Err(error) => return found.check(Err(error)),
-        }
-    }
-    Ok(())
-}
-
-/// Publishes what was exchanged, and compares the sites with what they have become.
-#[inline]
-pub(super) fn publish(publisher: &Publisher, set: &mut ChangeSet) -> Outcome {
-    let published = publisher.publish(&set.ranges, set.level);
-    set.found.check(published)?;
-    // protection: live-exchange-is-read-back
-    compare(set, Side::New)
-}
-
-/// Rolls back the exchanges of a transaction that has failed after them.
-#[cold]
-pub(super) fn undo(publisher: &Publisher, set: &mut ChangeSet) {
-    undo_some(publisher, set, set.live().len(), set.level);
-}
-
-/// Rolls back the first so many exchanges. Sites whose patchable jump resists are given their fate.
-#[cold]
-fn undo_some(publisher: &Publisher, set: &mut ChangeSet, count: usize, level: Level) {
-    for change in set.live_mut().iter_mut().take(count).rev() {
-        let exchange = change.exchange.as_ref().or_abort(HAS_EXCHANGE);
-        if exchange.undo().is_err() {
-            let new = &change.installed.bytes;
-            change.fate = Some(match exchange.memory.get().holds(change.range.start(), new) {
-                Ok(true) => Fate::New,
-                _ => Fate::Unknown,
-            });
-        }
-    }
-    set.exposed = count > 0;
-    if set.exposed {
-        // Where this fails, threads may for a bounded time go on as by the new patchable jump; what
-        // it branches to stays.
-        let _ = publisher.publish(&set.ranges, level);
-    }
-}
-
-/// Retires what a transaction that was rolled back has made: threads may have gone there while it
-/// was reachable.
-#[cold]
-pub(super) fn retire(set: &mut ChangeSet, states: &mut States, time: Option<Instant>) {
-    trap::keep_exit_stubs(set, states);
-    let since = (Moment::now(), time);
-    for change in set.live_mut() {
-        let exit_stubs = change
-            .exit_stubs
-            .drain(..)
-            .map(|exit_stub| RetiredCode::exit_stub(exit_stub, since));
-        let stub = change.installed.stub.take();
-        let stub = stub.map(|stub| RetiredCode::stub(stub, since));
-        for retired_code in exit_stubs.chain(stub) {
-            states
-                .retired
-                .retire(Until::Reported(QuiescentState::Quiescent), retired_code);
-        }
-    }
-}
-
-impl JumpExchange {
-    /// An exchange of bytes at an address, which lie in one quadword.
-    pub(super) fn new(
-        memory: &Arc<dyn CodeMemory>,
-        addr: CodeAddr,
-        (old, new): (&[u8], &[u8]),
-        trap: Option<CodeAddr>,
-    ) -> Self {
-        let word = CodeAddr::new(addr.get() & !7);
-        let into = addr.distance_from(word) as usize;
-        assert!(
-            // protection: a-patchable-jump-lies-in-one-quadword
-            old.len() == new.len() && into + new.len() <= 8,
-            "a patchable jump lies in one quadword, see `Backend::plan_patchable_jump`"
-        );
-        let in_word = |bytes: &mut dyn Iterator<Item = u8>| {
-            let mut word = [0; 8];
-            let part = word.iter_mut().skip(into);
-            part.zip(bytes).for_each(|(to, from)| *to = from);
-            u64::from_ne_bytes(word)
-        };
-        Self {
-            memory: HeldMemory::of(memory),
-            word,
-            mask: in_word(&mut old.iter().map(|_| 0xff)),
-            old: in_word(&mut old.iter().copied()),
-            new: in_word(&mut new.iter().copied()),
-            range: CodeRange::new(addr, old.len() as u64).expect("a quadword's bytes have addresses"),
-            trap,
-        }
-    }
-
-    pub(super) fn is_trap(&self) -> bool {
-        self.trap.is_some()
-    }
-
-    fn make(&self) -> Result<()> {
-        self.store(self.old, self.new)
-    }
-
-    fn undo(&self) -> Result<()> {
-        self.store(self.new, self.old)
-    }
-
-    #[inline]
-    fn store(&self, old: u64, new: u64) -> Result<()> {
-        match &self.memory {
-            HeldMemory::Own(alias) => self.store_in(alias, old, new),
-            HeldMemory::Other(memory) => {
-                let memory = memory.live().ok_or_else(|| self.no_store())?;
-                self.store_in(memory, old, new)
-            }
-        }
-    }
-
-    /// Writes bytes that no thread executes.
-    fn write_unexecuted(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
-        match &self.memory {
-            HeldMemory::Own(alias) => Ok(alias.write_unexecuted(at, bytes)?),
-            HeldMemory::Other(memory) => {
-                let memory = memory.live().ok_or_else(|| self.no_store())?;
-                Ok(memory.write_unexecuted(at, bytes)?)
-            }
-        }
-    }
-
-    /// One aligned store. The rest of the quadword is what it holds: neighbours under the same
-    /// lock.
-    #[inline]
-    fn store_in(&self, memory: &(impl LiveMemory + ?Sized), old: u64, new: u64) -> Result<()> {
-        let mut word = [0; 8];
-        memory.read(self.word, &mut word)?;
-        let others = u64::from_ne_bytes(word) & !self.mask;
-        Ok(memory.exchange(
-            self.word,
-            (others | old).to_ne_bytes(),
-            (others | new).to_ne_bytes(),
-        )?)
-    }
-
-    #[cold]
-    fn no_store(&self) -> Error {
-        Error::Memory(crate::memory::Error::NoAtomicStore {
-            strategy: self.memory.get().strategy().name(),
-            at: self.word,
-            why: "it is no LiveMemory any more",
-            mend: "answer the same in every call of `live`",
-        })
-    }
-
-    pub(super) fn range(&self) -> CodeRange {
-        self.range
-    }
 }
 
 #[cfg(test)]

@@ -509,20 +509,29 @@ impl<'e> Registration<'e> {
     }
 
     /// Makes the patchpoints, entry sites and told sites of the module live: they are changed while threads
-    /// execute them, and no thread is stopped for it. Registering arms them: every one is rewritten
-    /// once as nops around a patchable jump that is a nop, or, where LLVM's call was, or other instructions of a told site, a jump
-    /// to those in a stub, so that the code does what it did. [`restore`](Engine::restore) puts
-    /// this form back; the bytes that were there before do not come back, nor does unregistering
-    /// write them.
+    /// execute them, and no thread is stopped for it. Registering arms them.
+    ///
+    /// - In code that has not run, every site is rewritten once as nops around a patchable jump that is a nop, or, where
+    ///   LLVM's call was, or other instructions of a told site, a jump to those in a stub, so that the code does what it did.
+    ///   [`restore`](Engine::restore) puts this form back; the bytes that were there before do not come back, nor does
+    ///   unregistering write them.
+    /// - Adopted code that [may have run](AdoptedCode::may_have_run), in which threads may be now, is not written. A site
+    ///   whose first instruction can be exchanged for a jump by one store is changed by that.
+    /// - Everything else, on x86-64, is changed behind a trap: five bytes that cross a quadword, and several instructions
+    ///   that may be running. A thread that comes to the trap gets SIGTRAP, and goes on at the new code. Where no thread can
+    ///   be between the old bytes, the trap is gone when the change returns, for two barriers more; else it stays until
+    ///   [`settle`](Engine::settle) makes a jump of it. `restore` brings the original bytes back. Threads that execute
+    ///   such a site must not block SIGTRAP, as the handler of that signal does unless it was installed with `SA_NODEFER`:
+    ///   the kernel kills them.
     ///
     /// A call site is armed, too, if its distance cannot be exchanged by one store: it is
     /// retargeted to a jump of its own in a stub, which can.
     ///
     /// Shadows and marked sites are not armed, and a change of one is refused with
-    /// [`site::Error::ShadowNotArmed`].
+    /// [`site::Error::ShadowNotArmed`]; shadows can be invalidated.
     ///
-    /// Registering is refused with [`Error::ArmedTooLate`] if the code may have run, with
-    /// [`site::Error::NoPatchableJump`] if a site is too short for its address, and with
+    /// Registering is refused with [`Error::ArmedTooLate`] if the code may have run and a site can neither be exchanged
+    /// nor changed behind a trap, with [`site::Error::NoPatchableJump`] if a site is too short, and with
     /// [`Error::ArmedMemory`] if its memory has no atomic store. Nothing is registered or written
     /// then. Code that was [adopted](Engine::adopt) without a choice of how it is written is
     /// [remapped](crate::memory::Remap), or refused with the reason why it cannot be.

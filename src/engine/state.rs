@@ -115,6 +115,8 @@ pub(super) struct Lasting {
     pub(super) live: Option<Armed>,
     /// Whether it is one of [`States::closed`].
     is_listed: bool,
+    /// The version that closed it by a trap, if one has. It stays closed when it is patched.
+    pub(super) closed_since: Option<u64>,
     /// Whether it is a call site. It is asked for each change.
     pub(super) is_call: bool,
     /// The number of its kind, if it has one: see [`super::templates`].
@@ -240,6 +242,7 @@ impl SiteState {
                 reclaimed: 0,
                 live,
                 is_listed: false,
+                closed_since: None,
                 is_call: site.shape().kind() == SiteKind::Call,
                 kind: None,
                 template: Cell::default(),
@@ -497,15 +500,20 @@ impl States {
         sites
     }
 
-    /// Notes that what is installed in a site was moved into it: these are its bytes now. Returns
-    /// the stub that it was in.
-    pub(super) fn move_in_place(
+    /// Notes that a change has closed a site by a trap.
+    pub(super) fn note_trapped(&mut self, index: StateIndex) {
+        let state = self.written(index);
+        state.lasting.closed_since = Some(state.version);
+    }
+
+    /// Notes that a site was settled: these are its bytes now.
+    pub(super) fn note_settled(
         &mut self,
         index: StateIndex,
         (site, addr): (SiteKey, CodeAddr),
         bytes: &[u8],
         time: CoarseTime,
-    ) -> Option<Box<Stub>> {
+    ) {
         let version = self.next_version();
         let state = self.places.get_mut(index.0).and_then(Option::as_mut);
         let state = state.or_abort("a site that was written has a state");
@@ -522,7 +530,11 @@ impl States {
         };
         self.journal.add(time, std::iter::once(record));
         short::assign(&mut installed.bytes, bytes);
-        installed.stub.take()
+    }
+
+    /// Takes the stub of a site whose code was moved out of it.
+    pub(super) fn take_stub(&mut self, index: StateIndex) -> Option<Box<Stub>> {
+        self.written(index).installed.stub.take()
     }
 
     /// Lets a site keep the stub of what has just been replaced.

@@ -675,7 +675,8 @@ impl Site {
     /// [live](crate::engine::Registration::live): of a call site, its operand.
     ///
     /// # Errors
-    /// [`Error::NoPatchableJump`] where it is too short for its address, or the operand of a call lies in several words; [`Error::ShadowNotArmed`] of a shadow or marked site, which has none.
+    /// [`Error::NoPatchableJump`] where there is no room for one in a quadword, so that it would be changed behind a trap or
+    /// refused, or the operand of a call lies in several words; [`Error::ShadowNotArmed`] of a shadow or marked site, which has none.
     #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn patchable_jump(&self) -> Result<CodeRange> {
         let patchable_jump = self.plan_patchable_jump()?;

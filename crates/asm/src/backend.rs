@@ -236,6 +236,13 @@ pub trait Backend: Sync {
     /// The site is too short.
     fn plan_patchable_jump(&self, addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump>;
 
+    /// The jump at the start of the site at `addr` that may lie in any words, as a trap stands in its
+    /// place while it is written; `None` where the site is too short, or jumps always lie in one
+    /// word.
+    fn plan_behind_trap(&self, _addr: CodeAddr, _len: Len) -> Option<PatchableJump> {
+        None
+    }
+
     /// How far jumps reach, either way, in bytes: those of patchable jumps, and others where no
     /// register is free.
     fn reach(&self) -> u64;

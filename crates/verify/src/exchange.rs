@@ -8,7 +8,7 @@ use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::{SiteContext, SiteName};
 
 use super::dispatch::isa;
-use super::facts::{Exchange, Facts};
+use super::facts::{Dest, Exchange, Facts, Flow};
 use crate::error::{Error, Result};
 
 /// Checks that `old`, which the site holds, can be made `new` under execution: all bytes that
@@ -85,11 +85,56 @@ pub fn check_trap(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<()> 
     })
 }
 
+/// Checks that `old` can be rewritten as `new` while threads come to a trap at the site's start, and
+/// without waiting for any that came before: no thread can be between bytes that change. Either all
+/// of them belong to the first of the old instructions, or that always jumps past them.
+///
+/// That nothing else branches or returns to between them is known of the site, not of its bytes.
+///
+/// # Errors
+/// [`Error::Exchange`].
+pub fn check_rewrite(site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> Result<()> {
+    let refused = |what| Error::Exchange {
+        site: SiteName::of(site),
+        what,
+    };
+    if old.len() != new.len() {
+        return Err(refused("the old and the new bytes are not equally many"));
+    }
+    let at = site.addr.get();
+    let Some(differing) = differing(at, old, new) else {
+        return Ok(());
+    };
+    // What is behind a jump is whatever was there: nobody executes it.
+    let first = first_of(site, old).ok_or_else(|| refused("the old bytes do not decode"))?;
+    first_of(site, new).ok_or_else(|| refused("the new bytes do not decode"))?;
+    let last = *differing.end();
+    let jumps_past = match first.flow {
+        Flow::Jump(Dest::Address(to)) => to <= at || to > last,
+        _ => false,
+    };
+    // protection: nobody-is-between-rewritten-bytes
+    match last < first.end() || jumps_past {
+        true => Ok(()),
+        false => Err(refused("a thread may be between the bytes that change")),
+    }
+}
+
 fn not_a_trap(site: &SiteContext<'_>) -> Error {
     Error::Exchange {
         site: SiteName::of(site),
         what: "more changes than the first bytes, or not to a trap, or not by one aligned store",
     }
+}
+
+/// The first instruction of the bytes of a site.
+fn first_of(site: &SiteContext<'_>, bytes: &[u8]) -> Option<Facts> {
+    let mut code = Vec::new();
+    // Whatever follows it may not decode.
+    let _ = (isa(site.arch).decode)(site.addr.get(), bytes, &mut code);
+    code.first()
+        .copied()
+        .filter(|first| first.addr == site.addr.get())
 }
 
 /// The instruction that holds the byte at `addr`.

@@ -41,7 +41,8 @@
 //!    processor has them is not asked.
 //! 8. **Calls.** A call site stays the call or jump that it was, with another target: see [`check_call`].
 //! 9. **Exchanges.** A live site is changed by exchanging one instruction, see [`check_exchange`]; a shadow by making
-//!    its first instruction a trap, see [`check_trap`].
+//!    its first instruction a trap, see [`check_trap`]. Behind a trap at the site's start those bytes are rewritten
+//!    between which no thread can be, see [`check_rewrite`].
 //!
 //! # Structure
 //!
@@ -116,7 +117,7 @@ pub use call::{check_call, check_leaving};
 pub use check::check;
 pub use chunk::Chunk;
 pub use error::{Error, ErrorKind, InstructionAt, Result};
-pub use exchange::{check_exchange, check_trap};
+pub use exchange::{check_exchange, check_rewrite, check_trap};
 pub use field::OpenField;
 pub use listing::{ListingLine, disassemble};
 pub use original::{DecodedFunction, Original, boundaries, is_call, is_jump, original, patchpoint_prefix};

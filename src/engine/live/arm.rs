@@ -1,5 +1,8 @@
-//! Arming: bringing the sites of a module into the form in which they can be changed live, before
-//! it runs.
+//! Arming: bringing the sites of a module into the form in which they can be changed live.
+//!
+//! Code that has not run is rewritten around a patchable jump. Code that has run, or runs, is not
+//! written: its sites are changed as they are, by an exchange of their first instruction or behind a
+//! trap.
 //!
 //! Everything that can be refused is refused before the first byte is written; a write that fails
 //! rolls back those before it.
@@ -8,9 +11,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Armed, backend, jump};
+use super::{Armed, OriginalCode, backend, jump};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::SiteKind;
+use crate::arch::{self, SiteKind};
 use crate::engine::Shared;
 use crate::engine::calls::{self, Gate};
 use crate::engine::state::{SiteState, States};
@@ -20,13 +23,17 @@ use crate::publish::Level;
 use crate::site::{Module, Site};
 use crate::verify::{self, Original};
 use crate::{Error, Result};
-use patchpoint_asm::live::{JumpBytes, PatchableJump};
+use patchpoint_asm::live::PatchableJump;
 
 /// A site about to be armed.
 pub(in crate::engine) struct Arming {
     pub(in crate::engine) site: Site,
     pub(in crate::engine) memory: Arc<dyn CodeMemory>,
     pub(in crate::engine) patchable_jump: PatchableJump,
+    /// Whether the patchable jump is exchanged behind a trap.
+    pub(in crate::engine) is_trapped: bool,
+    /// Where the code is that the site holds.
+    pub(in crate::engine) code: OriginalCode,
     pub(in crate::engine) gate: Option<Gate>,
     pub(in crate::engine) original: Arc<[u8]>,
     /// The bytes that the site gets.
@@ -43,7 +50,7 @@ impl Arming {
     }
 }
 
-/// Arms every patchpoint, entry site and call of a module that has not run: all, or none.
+/// Arms every patchpoint, entry site, told site and call of a module: all, or none.
 pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Module) -> Result<()> {
     let mut arming = Vec::new();
     let done = module
@@ -73,6 +80,8 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
     for arming in arming {
         let armed = Armed {
             patchable_jump: arming.patchable_jump,
+            is_trapped: arming.is_trapped,
+            original: arming.code,
             gate: arming.gate,
             stubs: arming.stubs,
         };
@@ -84,38 +93,137 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
 
 /// Everything about the arming of a site that can be refused.
 fn plan(shared: &Shared, site: Site) -> Result<Arming> {
-    // protection: armed-before-it-runs
-    if site.module().is_released() {
-        return Err(Error::ArmedTooLate { site: site.name() });
-    }
-    let live = backend(&site);
+    let may_run = site.module().is_released();
     let memory = Arc::clone(site.memory()?);
     if site.shape().kind() == SiteKind::Call {
-        return calls::arm(shared, &site, memory);
+        let arming = calls::arm(shared, &site, memory)?;
+        return refuse_late(shared, may_run, arming);
     }
-    let patchable_jump = site.plan_patchable_jump()?;
-    check_memory(&site, &*memory, word(patchable_jump.addr))?;
     let original: Arc<[u8]> = site.read()?.into();
-    let (stub, first) = match verify::original(site.module().arch(), site.addr(), &original)? {
-        Original::Nops => (None, live.nop(patchable_jump)),
-        // protection: displaced-original-is-kept
-        Original::LlvmCall { .. } | Original::Instructions { .. } => {
-            displace(shared, &site, patchable_jump, &original)?
-        }
-    };
-    let armed: Arc<[u8]> = patchable_jump
-        .armed(site.module().arch(), site.reserved(), first)
-        .into();
-    Ok(Arming {
+    let code = verify::original(site.module().arch(), site.addr(), &original)?;
+    let mut arming = Arming {
+        patchable_jump: PatchableJump {
+            offset: Len::default(),
+            addr: site.addr(),
+            len: Len::default(),
+        },
         site,
         memory,
-        patchable_jump,
+        is_trapped: false,
+        code: OriginalCode::Nops,
         gate: None,
+        installed: Arc::clone(&original),
+        armed: Arc::clone(&original),
         original,
-        installed: Arc::clone(&armed),
-        armed,
-        stubs: stub.into_iter().collect(),
-    })
+        stubs: SmallVec::new(),
+    };
+    // protection: armed-before-it-runs
+    let planned = match may_run {
+        true => plan_as_it_is(shared, &mut arming, &code),
+        false => plan_rewritten(shared, &mut arming, &code),
+    };
+    match planned {
+        Ok(()) => Ok(arming),
+        Err(error) => {
+            arming.discard(shared);
+            Err(error)
+        }
+    }
+}
+
+/// A site that nobody has executed is rewritten around its patchable jump; if there is none in one
+/// quadword, it stays as it is.
+fn plan_rewritten(shared: &Shared, arming: &mut Arming, code: &Original) -> Result<()> {
+    let site = arming.site.clone();
+    let patchable_jump = match site.plan_patchable_jump() {
+        Ok(patchable_jump) => patchable_jump,
+        Err(error) => {
+            let behind_trap = backend(&site).plan_behind_trap(site.addr(), site.reserved());
+            let behind_trap = behind_trap.ok_or(error)?;
+            return plan_trapped(shared, arming, behind_trap, code);
+        }
+    };
+    check_memory(&site, &*arming.memory, word(patchable_jump.addr))?;
+    let first = match code {
+        Original::Nops => backend(&site).nop(patchable_jump),
+        // protection: displaced-original-is-kept
+        Original::LlvmCall { .. } | Original::Instructions { .. } => {
+            let at = displace(shared, arming)?;
+            jump(&site, patchable_jump, at)?
+        }
+    };
+    let armed = patchable_jump.armed(site.module().arch(), site.reserved(), first);
+    arming.patchable_jump = patchable_jump;
+    arming.armed = armed.into();
+    arming.installed = Arc::clone(&arming.armed);
+    Ok(())
+}
+
+/// A site that threads may be executing is not written: its own first instruction is the patchable
+/// jump, if it can be exchanged for one, or a trap is its gate.
+fn plan_as_it_is(shared: &Shared, arming: &mut Arming, code: &Original) -> Result<()> {
+    let site = arming.site.clone();
+    let is_nops = *code == Original::Nops;
+    let planned = site.plan_patchable_jump().ok();
+    // Instructions before the patchable jump are executed still.
+    let planned = planned.filter(|planned| is_nops || planned.offset.get() == 0);
+    let exchangeable = planned.filter(|planned| may_be_exchanged(&site, &arming.original, *planned));
+    if let Some(patchable_jump) = exchangeable {
+        check_memory(&site, &*arming.memory, word(patchable_jump.addr))?;
+        arming.patchable_jump = patchable_jump;
+        if !is_nops {
+            arming.code = OriginalCode::InPlace;
+        }
+        return Ok(());
+    }
+    let behind_trap = backend(&site).plan_behind_trap(site.addr(), site.reserved());
+    match behind_trap {
+        Some(patchable_jump) => plan_trapped(shared, arming, patchable_jump, code),
+        None => Err(Error::ArmedTooLate { site: site.name() }),
+    }
+}
+
+/// Whether what is in the place of the patchable jump may be exchanged for a jump under execution,
+/// by the checker's rule and by the architecture's table.
+fn may_be_exchanged(site: &Site, original: &[u8], patchable_jump: PatchableJump) -> bool {
+    // Where to does not matter for that.
+    let Ok(to_end) = jump(site, patchable_jump, site.end()) else {
+        return false;
+    };
+    let mut jumping = original.to_vec();
+    patchable_jump.put(to_end, &mut jumping);
+    let old = patchable_jump.of_site(original);
+    old.is_some_and(|old| arch::exchange::allowed(site.module().arch(), &old, &to_end))
+        && verify::check_exchange(&site.context(&[]), original, &jumping).is_ok()
+}
+
+/// A site whose gate is a trap. Nothing of it is written before it is changed.
+fn plan_trapped(
+    shared: &Shared,
+    arming: &mut Arming,
+    patchable_jump: PatchableJump,
+    code: &Original,
+) -> Result<()> {
+    let site = arming.site.clone();
+    check_memory(&site, &*arming.memory, word(site.addr()))?;
+    // protection: the-handler-of-traps-is-there-before-a-gate-needs-it
+    super::trap::check(shared, &site)?;
+    arming.is_trapped = true;
+    arming.patchable_jump = patchable_jump;
+    if *code != Original::Nops {
+        displace(shared, arming)?;
+    }
+    Ok(())
+}
+
+/// Refuses a call of code that may be running, if arming would write it.
+fn refuse_late(shared: &Shared, may_run: bool, mut arming: Arming) -> Result<Arming> {
+    if may_run && arming.armed != arming.original {
+        let site = arming.site.name();
+        arming.discard(shared);
+        return Err(Error::ArmedTooLate { site });
+    }
+    Ok(arming)
 }
 
 /// The memory of a site of which one byte is to be exchanged.
@@ -147,36 +255,27 @@ fn check_memory(site: &Site, memory: &dyn CodeMemory, word: CodeAddr) -> Result<
         .map_err(|error| refused(error.to_string()))
 }
 
-/// Puts the instructions of a site into a stub, and returns it with the patchable jump that
-/// goes there.
-fn displace(
-    shared: &Shared,
-    site: &Site,
-    patchable_jump: PatchableJump,
-    original: &[u8],
-) -> Result<(Option<StubSlot>, JumpBytes)> {
+/// Puts the instructions of a site into a stub, and returns where they are.
+fn displace(shared: &Shared, arming: &mut Arming) -> Result<CodeAddr> {
+    let (site, original) = (&arming.site, &arming.original);
     let live = backend(site);
     let bound = live.relocated_bound(site.addr(), original);
     let slot = shared
         .stubs
         .alloc(Len::new(u32::try_from(bound).unwrap_or(u32::MAX)), site.range())?;
-    let filled = live
-        .relocate(slot.addr(), site.addr(), original)
-        .map_err(Error::from)
-        .and_then(|code| Ok(shared.stubs.fill(&slot, &code)?))
-        .and_then(|()| jump(site, patchable_jump, slot.addr()));
-    match filled {
-        Ok(first) => Ok((Some(slot), first)),
-        Err(error) => {
-            shared.stubs.discard(slot);
-            Err(error)
-        }
-    }
+    let at = slot.addr();
+    arming.stubs.push(slot);
+    let code = live.relocate(at, site.addr(), original)?;
+    let slot = arming.stubs.last().expect("it was just put there");
+    shared.stubs.fill(slot, &code)?;
+    arming.code = OriginalCode::Stub(at);
+    Ok(at)
 }
 
 /// Writes the armed bytes; if one site cannot be, those before it get their original bytes back.
 fn write(arming: &[Arming]) -> Result<()> {
-    for (at, one) in arming.iter().enumerate() {
+    let rewritten = |one: &&Arming| one.armed != one.original;
+    for (at, one) in arming.iter().enumerate().filter(|(_, one)| rewritten(one)) {
         if let Err(cause) = write_one(one, &one.armed) {
             return Err(undo(arming.iter().take(at + 1), cause));
         }
@@ -188,6 +287,7 @@ fn write(arming: &[Arming]) -> Result<()> {
 #[cold]
 fn undo<'a>(written: impl Iterator<Item = &'a Arming>, cause: Error) -> Error {
     let lost: Vec<_> = written
+        .filter(|done| done.armed != done.original)
         // protection: arming-fails-whole
         .filter(|done| write_one(done, &done.original).is_err())
         .map(|done| (*done.site.name(), Fate::Unknown))

@@ -25,7 +25,7 @@
 //! the site would belong: threads that report a checkpoint may have frames of compiled code. A
 //! thread that does not report keeps sites from being settled, and nothing else.
 
-use super::{JumpExchange, backend, refused};
+use super::{Armed, JumpExchange, OriginalCode, backend, gate, refused};
 use crate::addr::{CodeRange, Len};
 use crate::arch::exchange;
 use crate::engine::observe::Event;
@@ -68,8 +68,31 @@ pub(in crate::engine) struct Settling {
     bytes: Bytes,
     /// Opens the gate.
     opening: JumpExchange,
+    way: Way,
+    /// What closed it: see [`SiteState`].
+    closed_since: Option<u64>,
     /// Whoever has reported in this epoch or later is not behind the gate.
     epoch: u64,
+}
+
+/// How a closed site is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Its code is behind its patchable jump.
+    InPlace,
+    /// It jumps to its code, where a trap has gone.
+    AsJump,
+}
+
+impl Way {
+    /// What every thread must have reported: a jump may lie where calls of the site return.
+    fn needs(self) -> QuiescentState {
+        match self {
+            Self::InPlace => QuiescentState::Checkpoint,
+            // protection: jumps-wait-for-frames
+            Self::AsJump => QuiescentState::Quiescent,
+        }
+    }
 }
 
 impl Engine {
@@ -100,14 +123,16 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     states.file();
     let passed = shared.epochs.passed();
     let mut ready = std::mem::take(&mut states.settling);
-    ready.retain(|one| {
-        let state = states.at(one.index);
-        // protection: a-site-that-was-patched-again-is-not-settled
-        state.is_some_and(|state| state.is_still(one.version))
-    });
+    ready.retain_mut(|one| one.is_still_closed(states));
     // protection: gates-open-after-a-grace-period
-    let is_ready = |one: &Settling| passed.has(one.epoch, QuiescentState::Checkpoint);
+    let is_ready = |one: &Settling| passed.has(one.epoch, one.way.needs());
     let mut waiting = Vec::new();
+    if ready.iter().any(|one| one.way == Way::AsJump) {
+        // One that was patched while it waited was listed once more.
+        // protection: a-site-is-opened-once
+        ready.sort_by_key(|one| (one.range.start(), one.epoch));
+        ready.dedup_by_key(|one| one.index);
+    }
     // Mostly all are, and none has to be moved.
     if !ready.iter().all(is_ready) {
         (ready, waiting) = ready.into_iter().partition(is_ready);
@@ -134,6 +159,11 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
         epoch = Some(begun);
     }
     ready.retain(|one| one.open(states).map_err(&mut keep_first).is_ok());
+    for one in ready.iter().filter(|one| one.way == Way::AsJump) {
+        // protection: what-is-settled-as-a-jump-is-executed-again
+        let noted = super::trap::execute_again(&shared.publisher, one.range.start());
+        _ = noted.map_err(&mut keep_first);
+    }
     let gates: Vec<CodeRange> = ready.iter().map(|one| one.opening.range()).collect();
     let published = shared.publisher.publish(&gates, Level::Eventual);
     drop(writing);
@@ -168,7 +198,9 @@ fn record(shared: &Shared, states: &mut States, settled: &[Settling]) {
     time.take();
     for one in settled {
         let place = (one.site, one.range.start());
-        if let Some(stub) = states.move_in_place(one.index, place, &one.bytes, time) {
+        states.note_settled(one.index, place, &one.bytes, time);
+        let moved = one.way == Way::InPlace;
+        if let Some(stub) = moved.then(|| states.take_stub(one.index)).flatten() {
             let until = match stub.calls {
                 true => Until::Reported(QuiescentState::Quiescent),
                 false => Until::Reported(QuiescentState::Checkpoint),
@@ -189,46 +221,90 @@ fn record(shared: &Shared, states: &mut States, settled: &[Settling]) {
 /// one that stays as it is.
 fn plan(states: &States, index: StateIndex, site: Site, epoch: u64) -> Result<Option<Settling>> {
     let state = states.at(index).expect("the site was found with its state");
-    let (installed, lasting) = (&state.installed, &state.lasting);
-    let Some(armed) = lasting.live.as_ref().filter(|_| !lasting.is_call) else {
+    let planned = match &state.lasting.live {
+        _ if state.lasting.is_call => None,
+        Some(armed) if !armed.is_trapped => plan_in_place(state, &site, armed)?,
+        _ => plan_as_jump(state, &site)?,
+    };
+    Ok(planned.map(|planned| Settling {
+        site: site.key(),
+        index,
+        version: state.version(),
+        range: state.lasting.range,
+        epoch,
+        gate_end: planned.gate_end,
+        bytes: planned.bytes,
+        opening: planned.opening,
+        way: planned.way,
+        closed_since: state.lasting.closed_since,
+    }))
+}
+
+/// What a site becomes.
+struct Planned {
+    gate_end: Len,
+    bytes: Bytes,
+    opening: JumpExchange,
+    way: Way,
+}
+
+/// A site that is closed by a trap becomes a jump to where its threads go already.
+fn plan_as_jump(state: &SiteState, site: &Site) -> Result<Option<Planned>> {
+    if !gate::is_closed(site, state) {
+        return Ok(None);
+    }
+    let Some(patchable_jump) = backend(site).plan_behind_trap(site.addr(), site.reserved()) else {
         return Ok(None);
     };
+    let (bytes, opening) = gate::opening(site, state, patchable_jump)?;
+    Ok(Some(Planned {
+        gate_end: Len::new(exchange::trap(site.module().arch()).len() as u32),
+        bytes,
+        opening,
+        way: Way::AsJump,
+    }))
+}
+
+/// A site that jumps to its stub gets the code of that behind the jump, if it fits.
+fn plan_in_place(state: &SiteState, site: &Site, armed: &Armed) -> Result<Option<Planned>> {
+    let (installed, original) = (&state.installed, &state.lasting.original);
     let patchable_jump = armed.patchable_jump;
-    let nop = backend(&site).nop(patchable_jump);
     let bytes = match (installed.status, &installed.sequence) {
+        // What would restore it is behind its gate.
+        // protection: originals-in-place-are-not-rewritten
+        _ if armed.original == OriginalCode::InPlace => None,
         (Status::Patched | Status::Redirected, Some(sequence)) if installed.stub.is_some() => {
-            in_place(state, &site, patchable_jump, sequence)?
+            in_place(state, site, patchable_jump, sequence)?
         }
         // It jumps over what was settled there before.
-        (Status::Original, _) if patchable_jump.of_site(&lasting.original) == Some(nop) => {
-            let is_armed = *installed.bytes == *lasting.original;
-            (!is_armed).then(|| short::of(&lasting.original))
+        (Status::Original, _) if armed.original == OriginalCode::Nops => {
+            let is_armed = *installed.bytes == **original;
+            (!is_armed).then(|| short::of(original))
         }
         _ => None,
     };
     let Some(bytes) = bytes else {
         return Ok(None);
     };
-    let gate = patchable_jump.of_site(&installed.bytes);
+    let (gate, open) = (
+        patchable_jump.of_site(&installed.bytes),
+        patchable_jump.of_site(&bytes),
+    );
     let gate = gate.expect("a site holds its patchable jump");
+    let open = open.expect("a site holds its patchable jump");
     // What the gate is opened in: the new code is behind it already.
     let mut closed = bytes.clone();
     patchable_jump.put(gate, &mut closed);
-    let context = site.context(&[]);
-    verify::check_exchange(&context, &closed, &bytes)?;
-    if !exchange::allowed(site.module().arch(), &gate, &nop) {
-        return Err(refused(&site, "its patchable jump cannot be exchanged for a nop"));
+    verify::check_exchange(&site.context(&[]), &closed, &bytes)?;
+    if !exchange::allowed(site.module().arch(), &gate, &open) {
+        return Err(refused(site, "its patchable jump cannot be exchanged for a nop"));
     }
-    let opening = JumpExchange::new(site.memory()?, patchable_jump.addr, (&gate, &nop), None);
-    Ok(Some(Settling {
-        index,
-        version: state.version(),
-        range: lasting.range,
+    let opening = JumpExchange::new(site.memory()?, patchable_jump.addr, (&gate, &open));
+    Ok(Some(Planned {
         gate_end: patchable_jump.end(),
         bytes,
         opening,
-        epoch,
-        site: site.key(),
+        way: Way::InPlace,
     }))
 }
 
@@ -265,6 +341,28 @@ impl Settling {
         self.site.module == module
     }
 
+    /// Whether its site still is what this was prepared for. One that is closed by a trap may have
+    /// been patched since: it stayed closed, and only goes to another stub.
+    fn is_still_closed(&mut self, states: &States) -> bool {
+        let Some(state) = states.at(self.index) else {
+            return false;
+        };
+        // protection: a-site-that-was-patched-again-is-not-settled
+        if state.is_still(self.version) {
+            return true;
+        }
+        // protection: a-site-that-was-opened-waits-anew
+        if self.way == Way::InPlace || state.lasting.closed_since != self.closed_since {
+            return false;
+        }
+        let again = plan(states, self.index, state.site(self.site), self.epoch);
+        let Ok(Some(again)) = again else {
+            return false;
+        };
+        *self = again;
+        true
+    }
+
     /// Its site, which is registered.
     fn site(&self, states: &States) -> Site {
         let state = states.of(self.site).expect("the site is current");
@@ -289,7 +387,7 @@ impl Settling {
         let state = states.at(self.index).expect("the site is current");
         let expected = &state.installed.bytes;
         // protection: settling-compares-the-old-bytes
-        if !self.opening.memory.holds(self.range.start(), expected)? {
+        if !self.opening.holds(self.range.start(), expected)? {
             let site = self.site(states);
             return Err(Error::BytesChanged {
                 site: site.name(),
@@ -338,11 +436,11 @@ impl Settling {
 
     /// Opens the gate, and reads back.
     fn open(&self, states: &mut States) -> Result<()> {
-        if let Err(cause) = self.opening.make() {
+        if let Err(cause) = self.opening.close() {
             return Err(self.undo(states, cause));
         }
         // protection: a-settled-site-is-read-back
-        match self.opening.memory.holds(self.range.start(), &self.bytes) {
+        match self.opening.holds(self.range.start(), &self.bytes) {
             Ok(true) => Ok(()),
             Ok(false) => {
                 let site = self.site(states);
@@ -353,7 +451,7 @@ impl Settling {
                 };
                 Err(self.lose(states, cause))
             }
-            Err(error) => Err(self.lose(states, error.into())),
+            Err(error) => Err(self.lose(states, error)),
         }
     }
 }

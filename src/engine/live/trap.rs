@@ -10,10 +10,12 @@
 //! Invariants: the trap is in the handler's table before it is written, and stays there until its
 //! module goes, also when it has been rolled back: a thread may have executed it in between.
 
+use super::super::Shared;
 use super::super::change::{ChangeSet, SiteChange};
 use super::super::prepare::Preparation;
 use super::super::state::{States, Status};
 use super::super::transaction::Request;
+use super::exchange::TrapNote;
 use super::{CodeAddr, Error, JumpExchange, Len, Result, Sequence, Site};
 use crate::arch::exchange;
 use crate::publish::Publisher;
@@ -34,9 +36,7 @@ pub(super) fn change(preparation: &mut Preparation<'_>, request: Request<&Sequen
 
 fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
     let site = preparation.site;
-    if preparation.shared.publisher.publication().is_none() {
-        table::check(site)?;
-    }
+    check(preparation.shared, site)?;
     let trap = exchange::trap(site.module().arch());
     let exit_stub = preparation.invalidation_exit_stub()?;
     let mut new = preparation.state.lasting.original.to_vec();
@@ -48,9 +48,22 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
     preparation.put(&new, &[]);
     preparation.describe(Status::Invalidated, None);
     let memory = super::arm::exchangeable_memory(site)?;
-    let exchange = JumpExchange::new(&memory, site.addr(), (&old, trap), Some(exit_stub));
-    preparation.exchange = Some(Box::new(exchange));
+    let exchange = JumpExchange::new(&memory, site.addr(), (&old, trap));
+    let note = TrapNote {
+        to: exit_stub,
+        before: None,
+        closes: true,
+    };
+    preparation.exchange = Some(Box::new(exchange.noting(note)));
     Ok(len)
+}
+
+/// Checks that there is a handler of traps, which is installed the first time.
+pub(super) fn check(shared: &Shared, site: &Site) -> Result<()> {
+    match shared.publisher.publication() {
+        Some(_) => Ok(()),
+        None => table::check(site),
+    }
 }
 
 fn too_short(site: &Site, trap: &[u8]) -> Error {
@@ -61,20 +74,43 @@ fn too_short(site: &Site, trap: &[u8]) -> Error {
     })
 }
 
-/// The traps among the changes of live sites: each with its address and its exit stub.
-fn traps(live: &[SiteChange]) -> impl Iterator<Item = (&SiteChange, CodeAddr, CodeAddr)> {
-    let trap = |change: &SiteChange| change.exchange.as_ref().and_then(|exchange| exchange.trap);
+/// What is noted for changes of live sites, each with the site's address.
+fn notes(live: &[SiteChange]) -> impl Iterator<Item = (&SiteChange, CodeAddr, TrapNote)> {
+    let note = |change: &SiteChange| change.exchange.as_ref().and_then(|exchange| exchange.note());
     live.iter()
-        .filter_map(move |change| Some((change, change.range.start(), trap(change)?)))
+        .filter_map(move |change| Some((change, change.range.start(), note(change)?)))
 }
 
 /// Notes the traps of a transaction, before anything is written and no thread is stopped. The
 /// transaction is known to be current: the note of another that was committed is not overwritten.
 pub(in crate::engine) fn note_traps(publisher: &Publisher, live: &[SiteChange]) -> Result<()> {
-    traps(live).try_for_each(|(_, site, exit_stub)| match publisher.publication() {
-        Some(publication) => Ok(publication.set_trap(site, Some(exit_stub))?),
-        None => table::note(site, exit_stub),
-    })
+    notes(live).try_for_each(|(_, site, note)| self::note(publisher, site, note.to))
+}
+
+/// Notes where the handler sends threads that execute a trap at that site.
+pub(super) fn note(publisher: &Publisher, site: CodeAddr, to: CodeAddr) -> Result<()> {
+    match publisher.publication() {
+        Some(publication) => Ok(publication.set_trap(site, Some(to))?),
+        None => table::note(site, to),
+    }
+}
+
+/// Notes that a site is open: a thread that has executed its trap executes the site again.
+pub(super) fn execute_again(publisher: &Publisher, site: CodeAddr) -> Result<()> {
+    note(publisher, site, site)
+}
+
+/// Makes the notes of gates those that were in force before a transaction that was rolled back.
+#[cold]
+pub(super) fn note_again(publisher: &Publisher, live: &[SiteChange]) {
+    for (change, site, note) in notes(live) {
+        // What a site in doubt holds does what it did before: see `undo_rewrites`.
+        if let (Some(before), None) = (note.before, change.fate) {
+            // protection: a-rolled-back-gate-has-its-note-again
+            // Where this cannot be told, nobody executes the code any more.
+            let _ = self::note(publisher, site, before);
+        }
+    }
 }
 
 /// Forgets the traps of a transaction none of whose bytes has been written: those that go to its
@@ -85,12 +121,12 @@ pub(in crate::engine) fn forget_traps(publisher: &Publisher, live: &[SiteChange]
         Some(publication) => publication.trap(site),
         None => table::exit_stub(site),
     };
-    for (change, site, exit_stub) in traps(live) {
+    for (change, site, note) in notes(live) {
         let mut own = change.exit_stubs.iter();
         // protection: trap-of-another-is-kept
-        let is_noted = noted(site) == Some(exit_stub);
+        let is_noted = noted(site) == Some(note.to);
         // protection: trap-that-was-seen-is-kept
-        if is_noted && own.any(|own| own.slot.addr() == exit_stub) {
+        if is_noted && own.any(|own| own.slot.addr() == note.to) {
             forget(publisher, site);
         }
     }
@@ -115,7 +151,7 @@ fn forget(publisher: &Publisher, site: CodeAddr) {
 /// Keeps the exit stubs of traps that were rolled back with their sites: a thread may still be on
 /// its way there.
 pub(super) fn keep_exit_stubs(set: &mut ChangeSet, states: &mut States) {
-    let is_trap = |change: &&mut SiteChange| change.exchange.as_deref().is_some_and(JumpExchange::is_trap);
+    let is_trap = |change: &&mut SiteChange| change.exchange.as_deref().is_some_and(JumpExchange::notes_trap);
     for change in set.live_mut().iter_mut().filter(is_trap) {
         states.keep_exit_stubs(change.index, &mut change.exit_stubs);
     }

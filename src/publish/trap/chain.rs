@@ -16,7 +16,7 @@ static BEFORE: [AtomicPtr<libc::sigaction>; TRAP_SIGNALS.len()] =
     [const { AtomicPtr::new(ptr::null_mut()) }; TRAP_SIGNALS.len()];
 /// Whether a handler that wanted to be called once (`SA_RESETHAND`) has been.
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
-/// How many traps went to an exit stub.
+/// How many traps of the table were taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 type Handler = extern "C" fn(libc::c_int);
@@ -73,8 +73,7 @@ fn install_for(signal: libc::c_int, place: &AtomicPtr<libc::sigaction>) -> Resul
         .inspect_err(|_| place.store(ptr::null_mut(), Ordering::Release))
 }
 
-/// How many threads a trap has sent to an exit stub.
-#[cfg(test)]
+/// How many times a trap has sent a thread to where its note says.
 pub(super) fn taken() -> u64 {
     TAKEN.load(Ordering::Relaxed)
 }

@@ -103,6 +103,12 @@ impl Traps {
         TABLE.find(at.get()).map(CodeAddr::new)
     }
 
+    /// How many traps of the table threads have taken since the process started.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        chain::taken()
+    }
+
     /// Makes the instruction at `at` a trap that goes to `exit_stub`: notes it, then writes its
     /// first bytes. It remains to publish them, at [`Level::Immediate`](super::Level::Immediate)
     /// where no thread may execute the old instruction any more.

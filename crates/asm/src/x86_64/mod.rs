@@ -61,6 +61,10 @@ impl Backend for X86_64 {
         patchable_jump::plan(addr, len)
     }
 
+    fn plan_behind_trap(&self, addr: CodeAddr, len: Len) -> Option<PatchableJump> {
+        patchable_jump::plan_behind_trap(addr, len)
+    }
+
     fn reach(&self) -> u64 {
         1 << 31
     }

@@ -32,6 +32,11 @@ pub(super) fn plan(addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchabl
     PatchableJump::within(addr, len, Len::new(before as u32), Len::new(LEN))
 }
 
+/// The jump at the start of the site at `addr`, wherever that lies.
+pub(super) fn plan_behind_trap(addr: CodeAddr, len: Len) -> Option<PatchableJump> {
+    PatchableJump::within(addr, len, Len::new(0), Len::new(LEN)).ok()
+}
+
 /// The patchable jump that jumps to `to`, if it reaches.
 pub(super) fn jump(patchable_jump: PatchableJump, to: CodeAddr) -> Option<JumpBytes> {
     let distance = to.distance_from(patchable_jump.addr).wrapping_sub(i64::from(LEN));

@@ -7,7 +7,7 @@ use crate::publish::{Attached, Publisher};
 use crate::site::{Module, Site};
 
 /// Without it threads are asked by signals, and there is nothing to count.
-fn has_membarrier() -> bool {
+pub(super) fn has_membarrier() -> bool {
     in_child(|| Publisher::new().to_string().contains("serialize by membarrier"))
 }
 

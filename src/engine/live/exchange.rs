@@ -1,0 +1,430 @@
+//! The steps that change code while threads execute it: closing, rewriting, opening, and back.
+//!
+//! Problem: threads execute what is written, and may be anywhere in it. Approach: only a *gate* is
+//! changed under execution, by one store into one quadword: the patchable jump of a site, or a trap
+//! in place of its first bytes. Most changes are one such exchange. Where the bytes that change do
+//! not lie in one quadword, a transaction takes three steps, each for all of its sites together: it
+//! closes the gates by traps, whose handler does the new thing already; once all cores have
+//! serialized it writes what is behind the gates; once they have serialized again it opens the
+//! gates, by the first new bytes.
+//!
+//! Invariants: what the handler does with a thread is noted before the trap is written. When a
+//! transaction returns, the note of an open site says that the site is executed again, as no
+//! barrier tells whether a thread is between its trap and the handler's look at the table. Behind a
+//! gate is written only where no thread can be between the bytes that change (see [`super::gate`]),
+//! or a grace period has passed (see [`super::settle`]).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::trap;
+use super::{Error, Result};
+use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::engine::change::{ChangeSet, HeldMemory, Side, SiteChange};
+use crate::engine::fault::{Fault, Outcome};
+use crate::engine::retire::{RetiredCode, Until};
+use crate::engine::state::States;
+use crate::error::Fate;
+use crate::invariant::OrAbort;
+use crate::latency::{self, Stage};
+use crate::memory::short::{self, Bytes};
+use crate::memory::{CodeMemory, LiveMemory};
+use crate::publish::{Level, Moment, Publisher, QuiescentState};
+
+/// The exchange of the bytes of one instruction: a patchable jump, or the first bytes of a site for
+/// a trap and back. The bytes lie in one quadword.
+pub(in crate::engine) struct JumpExchange {
+    memory: HeldMemory,
+    /// The quadword.
+    word: CodeAddr,
+    /// The bits that change; the other bits of `old` and `new` are zeros.
+    mask: u64,
+    old: u64,
+    new: u64,
+    range: CodeRange,
+    /// What the handler of traps does, if it is asked.
+    note: Option<TrapNote>,
+    rewrite: Option<Box<Rewrite>>,
+}
+
+/// What the handler does with a thread that has executed a trap at a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TrapNote {
+    /// Where the thread continues from when the site is being changed.
+    pub(super) to: CodeAddr,
+    /// Where it continued before the change; `None` where the site had no gate before.
+    pub(super) before: Option<CodeAddr>,
+    /// Whether the change closes the site by a trap, and leaves it so.
+    pub(super) closes: bool,
+}
+
+/// What is written behind a trap that is in place of the first bytes for as long.
+pub(super) struct Rewrite {
+    /// The trap in the quadword.
+    trap: u64,
+    at: CodeAddr,
+    old: Bytes,
+    new: Bytes,
+    /// Where a thread does what the old bytes do.
+    old_code: CodeAddr,
+}
+
+const HAS_EXCHANGE: &str = "the change of a live site has an exchange";
+
+impl SiteChange {
+    fn exchange(&self) -> &JumpExchange {
+        self.exchange.as_ref().or_abort(HAS_EXCHANGE)
+    }
+
+    /// Whether its site is closed by a trap while it is changed.
+    fn is_rewritten(&self) -> bool {
+        self.exchange().is_rewriting()
+    }
+}
+
+/// Changes the live sites, or none. What is branched to from now on is in every instruction cache
+/// before.
+#[inline(never)] // Most transactions have none.
+pub(in crate::engine) fn exchange(publisher: &Publisher, set: &mut ChangeSet) -> Outcome {
+    // protection: live-old-bytes-are-compared
+    compare(set, Side::Old)?;
+    let maintained = publisher.maintain(set.outside());
+    set.found.check(maintained)?;
+    let _stage = latency::enter(Stage::Write);
+    let mut made = set.live().iter().map(|change| change.exchange().close());
+    let refused = made
+        .by_ref()
+        .enumerate()
+        .find_map(|(at, made)| Some((at, made.err()?)));
+    drop(made);
+    let refused = match refused {
+        None if set.rewrites => {
+            let opened = rewrite_and_open(publisher, set);
+            opened.err().map(|cause| (set.live().len(), cause))
+        }
+        refused => refused,
+    };
+    let Some((at, cause)) = refused else {
+        return Ok(());
+    };
+    let noted = set.found.note(Fault::Refused(cause));
+    // protection: live-failure-takes-the-others-back
+    undo_some(publisher, set, at, Level::Eventual);
+    Err(noted)
+}
+
+/// Rewrites what is behind the traps of a transaction, and opens its sites.
+#[cold]
+fn rewrite_and_open(publisher: &Publisher, set: &ChangeSet) -> Result<()> {
+    let rewritten = || set.live().iter().filter(|change| change.is_rewritten());
+    // A core may have fetched the first bytes that were there before.
+    // protection: rewriting-begins-when-cores-have-serialized
+    publisher.publish(&set.ranges, Level::Immediate)?;
+    rewritten().try_for_each(|change| change.exchange().write_behind(Side::New))?;
+    // protection: opening-begins-when-cores-have-serialized
+    publisher.publish(&set.ranges, Level::Immediate)?;
+    rewritten().try_for_each(|change| change.exchange().open())?;
+    // protection: an-opened-site-is-executed-again
+    rewritten().try_for_each(|change| trap::execute_again(publisher, change.range.start()))
+}
+
+/// Compares the live sites with one of their sides.
+fn compare(set: &mut ChangeSet, side: Side) -> Outcome {
+    let (found, writes) = (&mut set.found, &set.writes);
+    let both = set.changes.iter().zip(writes).enumerate();
+    for (number, (change, write)) in both.skip(set.quiescent) {
+        let memory = &change.exchange().memory;
+        match memory.holds(write.at, write.side(side)) {
+            Ok(true) => {}
+            Ok(false) => {
+                let read = |at, into: &mut [u8]| memory.get().read(at, into);
+                return Err(found.note_changed(writes, number, side, read));
+            }
+            Err(error) => return found.check(Err(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Publishes what was exchanged, and compares the sites with what they have become.
+#[inline]
+pub(in crate::engine) fn publish(publisher: &Publisher, set: &mut ChangeSet) -> Outcome {
+    let published = publisher.publish(&set.ranges, set.level);
+    set.found.check(published)?;
+    // protection: live-exchange-is-read-back
+    compare(set, Side::New)
+}
+
+/// Rolls back the exchanges of a transaction that has failed after them.
+#[cold]
+pub(in crate::engine) fn undo(publisher: &Publisher, set: &mut ChangeSet) {
+    undo_some(publisher, set, set.live().len(), set.level);
+}
+
+/// Rolls back the first so many exchanges. Sites whose gate resists are given their fate.
+#[cold]
+fn undo_some(publisher: &Publisher, set: &mut ChangeSet, count: usize, level: Level) {
+    let mut any_rewritten = false;
+    for change in set.live_mut().iter_mut().take(count).rev() {
+        let exchange = change.exchange();
+        any_rewritten |= change.is_rewritten();
+        let undone = match &exchange.rewrite {
+            None => exchange.undo(),
+            Some(rewrite) => trap::note(publisher, change.range.start(), rewrite.old_code)
+                .and_then(|()| exchange.close_again()),
+        };
+        if undone.is_err() {
+            let new = &change.installed.bytes;
+            change.fate = Some(match exchange.memory.get().holds(change.range.start(), new) {
+                Ok(true) => Fate::New,
+                _ => Fate::Unknown,
+            });
+        }
+    }
+    set.exposed |= count > 0;
+    if any_rewritten {
+        // protection: rewritten-sites-are-rolled-back
+        undo_rewrites(publisher, set, count);
+    }
+    if count > 0 {
+        // Where this fails, threads may for a bounded time go on as by the new patchable jump; what
+        // it branches to stays.
+        let _ = publisher.publish(&set.ranges, level);
+    }
+}
+
+/// Writes the old bytes behind the traps of sites that were rewritten, and opens them. Where that
+/// cannot be done they stay closed: threads do what they did before, by the handler.
+#[cold]
+fn undo_rewrites(publisher: &Publisher, set: &mut ChangeSet, count: usize) {
+    let good = |change: &&SiteChange| change.is_rewritten() && change.fate.is_none();
+    let rewritten = || set.live().iter().take(count).filter(good);
+    let undone = (|| -> Result<()> {
+        publisher.publish(&set.ranges, Level::Immediate)?;
+        rewritten().try_for_each(|change| change.exchange().write_behind(Side::Old))?;
+        publisher.publish(&set.ranges, Level::Immediate)?;
+        rewritten().try_for_each(|change| change.exchange().reopen())
+    })();
+    let resisted = undone.is_err();
+    for change in set.live_mut().iter_mut().take(count) {
+        if resisted && change.is_rewritten() {
+            change.fate = Some(Fate::Unknown);
+        }
+    }
+}
+
+/// Retires what a transaction that was rolled back has made: threads may have gone there while it
+/// was reachable, by a gate or by the handler of traps.
+#[cold]
+pub(in crate::engine) fn retire(
+    publisher: &Publisher,
+    set: &mut ChangeSet,
+    states: &mut States,
+    time: Option<Instant>,
+) {
+    trap::note_again(publisher, set.live());
+    trap::keep_exit_stubs(set, states);
+    let since = (Moment::now(), time);
+    for change in set.live_mut() {
+        let exit_stubs = change
+            .exit_stubs
+            .drain(..)
+            .map(|exit_stub| RetiredCode::exit_stub(exit_stub, since));
+        let stub = change.installed.stub.take();
+        let stub = stub.map(|stub| RetiredCode::stub(stub, since));
+        for retired_code in exit_stubs.chain(stub) {
+            states
+                .retired
+                .retire(Until::Reported(QuiescentState::Quiescent), retired_code);
+        }
+    }
+}
+
+impl JumpExchange {
+    /// An exchange of bytes at an address, which lie in one quadword.
+    pub(in crate::engine) fn new(
+        memory: &Arc<dyn CodeMemory>,
+        addr: CodeAddr,
+        (old, new): (&[u8], &[u8]),
+    ) -> Self {
+        let word = CodeAddr::new(addr.get() & !7);
+        let into = addr.distance_from(word) as usize;
+        assert!(
+            // protection: a-patchable-jump-lies-in-one-quadword
+            old.len() == new.len() && into + new.len() <= 8,
+            "a patchable jump lies in one quadword, see `Backend::plan_patchable_jump`"
+        );
+        Self {
+            memory: HeldMemory::of(memory),
+            word,
+            mask: in_word(addr, &mut old.iter().map(|_| 0xff)),
+            old: in_word(addr, &mut old.iter().copied()),
+            new: in_word(addr, &mut new.iter().copied()),
+            range: CodeRange::new(addr, old.len() as u64).expect("a quadword's bytes have addresses"),
+            note: None,
+            rewrite: None,
+        }
+    }
+
+    /// The same, which the handler of traps is told of.
+    pub(super) fn noting(mut self, note: TrapNote) -> Self {
+        self.note = Some(note);
+        self
+    }
+
+    /// The same, during which what lies behind those bytes is changed too, from and to all bytes of
+    /// the site. The first bytes are `trap` for as long; `old_code` is where a thread does what the
+    /// old bytes do.
+    pub(super) fn rewriting(mut self, trap: &[u8], (old, new): (&[u8], &[u8]), old_code: CodeAddr) -> Self {
+        let start = self.range.start();
+        let behind =
+            |bytes| short::of(<[u8]>::get(bytes, trap.len()..).expect("a trap is shorter than its site"));
+        self.range = CodeRange::new(start, old.len() as u64).expect("a site's bytes have addresses");
+        let at = start.plus(Len::new(trap.len() as u32));
+        self.rewrite = Some(Box::new(Rewrite {
+            trap: in_word(start, &mut trap.iter().copied()),
+            at: at.expect("a site's bytes have addresses"),
+            old: behind(old),
+            new: behind(new),
+            old_code,
+        }));
+        self
+    }
+
+    /// Whether bytes are rewritten behind a trap.
+    pub(in crate::engine) fn is_rewriting(&self) -> bool {
+        self.rewrite.is_some()
+    }
+
+    /// What the handler of traps is told.
+    pub(super) fn note(&self) -> Option<TrapNote> {
+        self.note
+    }
+
+    pub(in crate::engine) fn notes_trap(&self) -> bool {
+        self.note.is_some()
+    }
+
+    /// Whether it closes a site by a trap, and leaves it so.
+    pub(in crate::engine) fn leaves_trap(&self) -> bool {
+        self.note.is_some_and(|note| note.closes)
+    }
+
+    /// Whether a note of it may have been followed before it was made, and after it was refused:
+    /// the site is changed by traps again and again.
+    pub(in crate::engine) fn is_exposed_by_its_note(&self) -> bool {
+        self.note.is_some_and(|note| note.before.is_some())
+    }
+
+    /// What is exchanged by one store. The gate of a site that is rewritten is closed by its trap.
+    pub(super) fn close(&self) -> Result<()> {
+        match &self.rewrite {
+            None => self.store(self.old, self.new),
+            Some(rewrite) => self.store(self.old, rewrite.trap),
+        }
+    }
+
+    fn undo(&self) -> Result<()> {
+        self.store(self.new, self.old)
+    }
+
+    fn write_behind(&self, side: Side) -> Result<()> {
+        let Some(rewrite) = &self.rewrite else {
+            return Ok(());
+        };
+        match side {
+            Side::Old => self.write_unexecuted(rewrite.at, &rewrite.old),
+            Side::New => self.write_unexecuted(rewrite.at, &rewrite.new),
+        }
+    }
+
+    /// Opens the gate of a site that was rewritten.
+    fn open(&self) -> Result<()> {
+        self.rewrite
+            .as_ref()
+            .map_or(Ok(()), |rewrite| self.store(rewrite.trap, self.new))
+    }
+
+    /// Opens it as it was before.
+    fn reopen(&self) -> Result<()> {
+        self.rewrite
+            .as_ref()
+            .map_or(Ok(()), |rewrite| self.store(rewrite.trap, self.old))
+    }
+
+    /// Closes the gate of a site that may have been opened already.
+    fn close_again(&self) -> Result<()> {
+        let Some(rewrite) = &self.rewrite else {
+            return Ok(());
+        };
+        let mut word = [0; 8];
+        self.memory.get().read(self.word, &mut word)?;
+        match u64::from_ne_bytes(word) & self.mask {
+            held if held == rewrite.trap => Ok(()),
+            _ => self.store(self.new, rewrite.trap),
+        }
+    }
+
+    #[inline]
+    fn store(&self, old: u64, new: u64) -> Result<()> {
+        match &self.memory {
+            HeldMemory::Own(alias) => self.store_in(alias, old, new),
+            HeldMemory::Other(memory) => {
+                let memory = memory.live().ok_or_else(|| self.no_store())?;
+                self.store_in(memory, old, new)
+            }
+        }
+    }
+
+    /// Whether the memory holds these bytes.
+    pub(super) fn holds(&self, at: CodeAddr, expected: &[u8]) -> Result<bool> {
+        Ok(self.memory.holds(at, expected)?)
+    }
+
+    /// Writes bytes that no thread executes.
+    pub(super) fn write_unexecuted(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
+        match &self.memory {
+            HeldMemory::Own(alias) => Ok(alias.write_unexecuted(at, bytes)?),
+            HeldMemory::Other(memory) => {
+                let memory = memory.live().ok_or_else(|| self.no_store())?;
+                Ok(memory.write_unexecuted(at, bytes)?)
+            }
+        }
+    }
+
+    /// One aligned store. The rest of the quadword is what it holds: neighbours under the same
+    /// lock.
+    #[inline]
+    fn store_in(&self, memory: &(impl LiveMemory + ?Sized), old: u64, new: u64) -> Result<()> {
+        let mut word = [0; 8];
+        memory.read(self.word, &mut word)?;
+        let others = u64::from_ne_bytes(word) & !self.mask;
+        Ok(memory.exchange(
+            self.word,
+            (others | old).to_ne_bytes(),
+            (others | new).to_ne_bytes(),
+        )?)
+    }
+
+    #[cold]
+    fn no_store(&self) -> Error {
+        Error::Memory(crate::memory::Error::NoAtomicStore {
+            strategy: self.memory.get().strategy().name(),
+            at: self.word,
+            why: "it is no LiveMemory any more",
+            mend: "answer the same in every call of `live`",
+        })
+    }
+
+    pub(in crate::engine) fn range(&self) -> CodeRange {
+        self.range
+    }
+}
+
+/// Bytes at an address in the quadword that holds it, between zeros.
+fn in_word(addr: CodeAddr, bytes: &mut dyn Iterator<Item = u8>) -> u64 {
+    let mut word = [0; 8];
+    let part = word.iter_mut().skip((addr.get() & 7) as usize);
+    part.zip(bytes).for_each(|(to, from)| *to = from);
+    u64::from_ne_bytes(word)
+}
