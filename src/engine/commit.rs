@@ -162,7 +162,12 @@ impl ChangeSet {
     /// are live no thread is stopped.
     #[inline]
     fn apply(&mut self, shared: &Shared, states: &States) -> Outcome {
+        let mut noting = None;
         if self.live().iter().any(SiteChange::is_trap) {
+            // The note of a closed site is its change. A fork's child has the notes as they are when it is made, and the
+            // code as it was a moment before: it could be sent to a stub that it does not have.
+            // protection: traps-are-noted-between-forks
+            noting = Some(Writing::enter());
             // Here, as noting may allocate. The note of another that was committed is not overwritten.
             // protection: trap-is-current-before-it-is-noted
             self.check_current(states)?;
@@ -174,7 +179,7 @@ impl ChangeSet {
             self.found.check(noted)?;
         }
         if self.is_live() {
-            return self.apply_live(shared, states);
+            return self.apply_live(shared, states, noting);
         }
         let mut vacated = Vec::new();
         if shared.stops_anywhere {
@@ -184,9 +189,10 @@ impl ChangeSet {
         loop {
             let (mut written, mut forks) = (Ok(()), false);
             let stopped = shared.world.while_stopped(&vacated, &mut |stopped| {
-                let entered = match fork_took_too_long {
-                    true => Some(Writing::enter_anyway()),
-                    false => Writing::try_enter(),
+                let entered = match (noting.take(), fork_took_too_long) {
+                    (Some(writing), _) => Some(writing),
+                    (None, true) => Some(Writing::enter_anyway()),
+                    (None, false) => Writing::try_enter(),
                 };
                 match entered {
                     Some(_writing) => written = self.apply_while(shared, states, stopped),
@@ -205,11 +211,11 @@ impl ChangeSet {
     }
 
     /// Exchanges the patchable jumps of a transaction that has only live sites, and publishes once.
-    fn apply_live(&mut self, shared: &Shared, states: &States) -> Outcome {
+    fn apply_live(&mut self, shared: &Shared, states: &States, noting: Option<Writing>) -> Outcome {
         // protection: live-current-before-the-exchange
         self.check_current(states)?;
         self.time.take();
-        let _writing = Writing::enter();
+        let _writing = noting.unwrap_or_else(Writing::enter);
         let publisher = &shared.publisher;
         live::exchange(publisher, self)?;
         let done = live::publish(publisher, self);
@@ -332,6 +338,8 @@ impl ChangeSet {
         let error = fault::explain(self);
         // protection: lost-sites-are-refused
         self.mark_lost(states);
+        // Notes are taken back.
+        let _writing = self.live().iter().any(SiteChange::is_trap).then(Writing::enter);
         match self.exposed {
             // protection: live-stub-of-a-rolled-back-patchable-jump-is-retired
             true => live::retire(&shared.publisher, self, states, time),
