@@ -6,13 +6,19 @@
 //! the same loop.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use patchpoint::addr::Len;
+use patchpoint::arch::{Arch, x86_64};
 use patchpoint::deopt::ExitStubs;
 use patchpoint::engine::{Engine, Prepared};
+use patchpoint::image::Adoption;
+use patchpoint::memory::{Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, SegmentNeed};
 use patchpoint::publish::{Attached, GracePeriod, Level, NeverStopped, Publisher, serialize};
-use patchpoint::site::{Module, Site};
+use patchpoint::sequence::{Sequence, arg, result};
+use patchpoint::site::{Module, Site, SiteSpec};
 
 use crate::busy::Busy;
 use crate::measure::{Effort, Figure, interleave, time};
@@ -38,6 +44,7 @@ pub fn all(busy: bool) -> Vec<Row> {
         settling(),
     ];
     rows.extend(immediate());
+    rows.extend(behind_traps());
     rows.push(invalidation());
     if busy {
         rows.extend(ratios::commits());
@@ -323,6 +330,115 @@ fn immediate() -> Vec<Row> {
             None,
         ),
     ]
+}
+
+/// Sites of five bytes that cross a cache line, which are changed behind a trap: whole patches, each
+/// with its assembly and its stub, and commits of prepared ones, so that threads execute the new
+/// code when each returns, or for a bounded time the old.
+fn behind_traps() -> [Row; 3] {
+    let one = |immediate: bool, whole: bool| {
+        let engine = subject::engine();
+        let (_placed, module) = crossing(&engine);
+        let sites: Vec<Site> = module.sites().collect();
+        let (publisher, mut turn) = (Publisher::new(), 0);
+        let effort = Effort {
+            batches: 201,
+            operations: sites.len(),
+        };
+        let mut ours = || {
+            turn += 1;
+            let sequence = Sequence::new().mov(result(), arg(0)).add(result(), turn);
+            let prepare = |site: &Site| {
+                let mut patch = engine.transaction();
+                patch.patch_site(site, &sequence).unwrap();
+                if immediate {
+                    patch.immediate();
+                }
+                patch.prepare().unwrap()
+            };
+            let took = match whole {
+                true => time(|| {
+                    for site in &sites {
+                        black_box(prepare(site).commit().unwrap());
+                    }
+                }),
+                false => commit_all(sites.iter().map(prepare).collect()),
+            };
+            // SAFETY: no thread executes them.
+            engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
+            took
+        };
+        let mut bare = || {
+            time(|| {
+                for _ in 0..sites.len() {
+                    publisher.serialize(Level::Immediate).unwrap();
+                }
+            })
+        };
+        interleave(effort, [&mut ours, &mut bare])
+    };
+    let bare = "serialize and one bare membarrier";
+    [
+        Row::against(
+            "live: commit of 1 site behind a trap, Eventual",
+            one(false, false),
+            bare,
+            Some(3.5),
+        ),
+        Row::against(
+            "live: commit of 1 site behind a trap, Immediate",
+            one(true, false),
+            bare,
+            Some(3.5),
+        ),
+        Row::against(
+            "live: a patch behind a trap, Eventual",
+            one(false, true),
+            bare,
+            None,
+        ),
+    ]
+}
+
+/// A function with 32 nops of five bytes, each across a cache line. It lives as long as what is
+/// returned first.
+fn crossing(engine: &Engine) -> (PlacedSegments, Module) {
+    const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+    const LINE: u32 = 64;
+    let at = |number: u32| LINE * number + LINE - 2;
+    // mov rax, rdi
+    let mut code = vec![0x48, 0x89, 0xf8];
+    for number in 0..32 {
+        code.resize(at(number) as usize, 0x90);
+        code.extend(NOP);
+    }
+    code.push(0xc3);
+    let need = SegmentNeed {
+        kind: SegmentKind::Code,
+        len: code.len() as u64,
+        align: u64::from(LINE),
+    };
+    let mut placement = Arena::default().place(&[need], Reach::Anywhere).unwrap();
+    let start = placement.segments()[0].range.start();
+    placement.fill(start, &code).unwrap();
+    let placed = placement.finalize().unwrap();
+    let adoption = Adoption::without_stack_maps(Arch::X86_64);
+    let adoption = adoption.function("f", start, Len::of(&code).unwrap());
+    // SAFETY: the code is there as long as the engine is used, and nobody else writes to it.
+    let adopted = unsafe { adoption.promise() }.unwrap();
+    // SAFETY: the engine alone writes through it, what it has checked.
+    let memory: Arc<dyn CodeMemory> = Arc::new(unsafe { placed.writable() });
+    let code = engine.adopt_with(adopted, &memory).unwrap();
+    let site = |number: u32| {
+        SiteSpec::nops("f", at(number), 5)
+            .id(u64::from(number))
+            .arg(x86_64::RDI)
+            .result(x86_64::RAX)
+            .free_flags()
+    };
+    let registration = engine.registration(code).sites((0..32).map(site)).live();
+    // SAFETY: what is told is true of the code.
+    (placed, unsafe { registration.finish() }.unwrap())
 }
 
 /// A whole invalidation: exit stubs, checks and the write.

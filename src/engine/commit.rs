@@ -178,6 +178,16 @@ impl ChangeSet {
             self.exposed = exchanges.any(JumpExchange::is_exposed_by_its_note);
             self.found.check(noted)?;
         }
+        let applied = self.apply_noted(shared, states);
+        if applied.is_ok() && self.rewrites {
+            live::note_opened(&shared.publisher, self.live());
+        }
+        applied
+    }
+
+    /// The same, when the handler of traps knows what to do.
+    #[inline]
+    fn apply_noted(&mut self, shared: &Shared, states: &States) -> Outcome {
         if self.is_live() {
             return self.apply_live(shared, states, noting);
         }

@@ -51,7 +51,7 @@ pub(super) use arm::{Arming, arm};
 pub(super) use exchange::{JumpExchange, exchange, publish, retire, undo};
 pub use settle::Settled;
 pub(super) use settle::Settling;
-pub(super) use trap::{forget_trap, forget_traps, note_traps};
+pub(super) use trap::{forget_trap, forget_traps, note_opened, note_traps};
 
 use super::calls::Gate;
 use super::prepare::Preparation;

@@ -24,8 +24,8 @@
 //! Four steps, of which a change needs some; with where they stand in the code:
 //!
 //! 1. **Close.** One exchange sends every thread that arrives to a stub, which does the new thing
-//!    already: the patchable jump (`live::exchange`, `JumpExchange::store`), or a trap whose
-//!    handler continues at the stub (`live::note_traps`, `publish::trap`). From here on the patch
+//!    already: the patchable jump (`live::exchange`, `JumpExchange::close`), or a trap whose
+//!    handler continues at the stub (`live::gate`, `live::trap`, `publish::trap`). From here on the patch
 //!    is in effect. An ordinary patch ends here. An Immediate one serializes all cores before it
 //!    returns (`live::publish`).
 //! 2. **Wait.** Serialize all cores; then wait until every thread has reported a quiescent state
@@ -38,8 +38,9 @@
 //! cores serialize; an epoch begins; when every thread has reported it, the stub is freed
 //! (`Engine::reclaim_passed`). A transaction that fails is *rolled back*: its exchanges in turn.
 //!
-//! What each of the model's steps is in the code is said at the functions of `writers`. Settling,
-//! and gates that are traps of sites that can be patched, are still to come in the engine.
+//! What each of the model's steps is in the code is said at the functions of `writers`. Of sites
+//! whose gate is a trap the engine settles a jump to the stub, not the code itself, and changes
+//! those whose old bytes are one instruction in one transaction, without the wait.
 //!
 //! # The rules that the model has shown
 //!

@@ -65,8 +65,6 @@ pub(super) struct Rewrite {
     at: CodeAddr,
     old: Bytes,
     new: Bytes,
-    /// Where a thread does what the old bytes do.
-    old_code: CodeAddr,
 }
 
 const HAS_EXCHANGE: &str = "the change of a live site has an exchange";
@@ -77,7 +75,7 @@ impl SiteChange {
     }
 
     /// Whether its site is closed by a trap while it is changed.
-    fn is_rewritten(&self) -> bool {
+    pub(super) fn is_rewritten(&self) -> bool {
         self.exchange().is_rewriting()
     }
 }
@@ -123,9 +121,7 @@ fn rewrite_and_open(publisher: &Publisher, set: &ChangeSet) -> Result<()> {
     rewritten().try_for_each(|change| change.exchange().write_behind(Side::New))?;
     // protection: opening-begins-when-cores-have-serialized
     publisher.publish(&set.ranges, Level::Immediate)?;
-    rewritten().try_for_each(|change| change.exchange().open())?;
-    // protection: an-opened-site-is-executed-again
-    rewritten().try_for_each(|change| trap::execute_again(publisher, change.range.start()))
+    rewritten().try_for_each(|change| change.exchange().open())
 }
 
 /// Compares the live sites with one of their sides.
@@ -168,10 +164,9 @@ fn undo_some(publisher: &Publisher, set: &mut ChangeSet, count: usize, level: Le
     for change in set.live_mut().iter_mut().take(count).rev() {
         let exchange = change.exchange();
         any_rewritten |= change.is_rewritten();
-        let undone = match &exchange.rewrite {
-            None => exchange.undo(),
-            Some(rewrite) => trap::note(publisher, change.range.start(), rewrite.old_code)
-                .and_then(|()| exchange.close_again()),
+        let undone = match exchange.is_rewriting() {
+            true => exchange.close_again(),
+            false => exchange.undo(),
         };
         if undone.is_err() {
             let new = &change.installed.bytes;
@@ -194,7 +189,7 @@ fn undo_some(publisher: &Publisher, set: &mut ChangeSet, count: usize, level: Le
 }
 
 /// Writes the old bytes behind the traps of sites that were rewritten, and opens them. Where that
-/// cannot be done they stay closed: threads do what they did before, by the handler.
+/// cannot be done they stay closed: threads go where the handler sends them, and that is kept.
 #[cold]
 fn undo_rewrites(publisher: &Publisher, set: &mut ChangeSet, count: usize) {
     let good = |change: &&SiteChange| change.is_rewritten() && change.fate.is_none();
@@ -273,9 +268,8 @@ impl JumpExchange {
     }
 
     /// The same, during which what lies behind those bytes is changed too, from and to all bytes of
-    /// the site. The first bytes are `trap` for as long; `old_code` is where a thread does what the
-    /// old bytes do.
-    pub(super) fn rewriting(mut self, trap: &[u8], (old, new): (&[u8], &[u8]), old_code: CodeAddr) -> Self {
+    /// the site. The first bytes are `trap` for as long.
+    pub(super) fn rewriting(mut self, trap: &[u8], (old, new): (&[u8], &[u8])) -> Self {
         let start = self.range.start();
         let behind =
             |bytes| short::of(<[u8]>::get(bytes, trap.len()..).expect("a trap is shorter than its site"));
@@ -286,7 +280,6 @@ impl JumpExchange {
             at: at.expect("a site's bytes have addresses"),
             old: behind(old),
             new: behind(new),
-            old_code,
         }));
         self
     }

@@ -127,7 +127,7 @@ pub(super) fn change(
             check_trap(site, &new)?;
             preparation.put(&new, &[]);
             let exchange = of(&first(&old)?, &first(&new)?).noting(note(false));
-            exchange.rewriting(trap, (&old, &new), before)
+            exchange.rewriting(trap, (&old, &new))
         }
         _ => {
             let closed = closed(site, &old).ok_or_else(|| no_gate(site))?;

@@ -1,12 +1,14 @@
-//! Settling: moving installed code from its stub into the site, while threads run.
+//! Settling: moving installed code from its stub into the site, while threads run; and making jumps
+//! of traps.
 //!
-//! Problem: a live patch exchanges one instruction, so its sequence is in a stub, and whoever
-//! executes the site pays for the way there and back. Code that is executed often should stand where
-//! the compiler left room for it. Approach: a live patch has closed the site's *gate*, its patchable
-//! jump: threads that arrive go to the stub. Once every thread has reported a checkpoint since then,
-//! none is behind the gate, and the bytes there can be rewritten. Then all cores serialize, once for
-//! however many sites, and the gate is opened: it becomes a nop, behind which the same sequence is.
-//! The stub is retired. The next patch closes the gate again, by one store.
+//! Problem: a live patch changes one instruction, so its sequence is in a stub, and whoever executes
+//! the site pays for the way there and back; where a trap is the gate, and has to stay, for a signal.
+//! Code that is executed often should be where the compiler left room for it. Approach: the patch
+//! has closed the site's *gate*: threads that arrive go to the stub. Once every thread has reported
+//! a quiescent state since then, none is behind the gate, and the bytes there can be rewritten. Then
+//! all cores serialize, once for however many sites, and the gate is opened: a patchable jump
+//! becomes a nop, behind which the same sequence is, and the stub is retired; a trap becomes a jump
+//! to the stub. The next patch closes the gate again, by one store.
 //!
 //! | step | in a patch | in [`settle`] |
 //! |---|---|---|
@@ -20,10 +22,12 @@
 //! which is only retired.
 //!
 //! Invariants: bytes behind a gate are written only while the gate is closed, and has been for a
-//! grace period. Between the writing and the opening every core serializes, so that none has fetched
-//! what was there before. Code that is moved in place calls nothing to which a return address inside
-//! the site would belong: threads that report a checkpoint may have frames of compiled code. A
-//! thread that does not report keeps sites from being settled, and nothing else.
+//! grace period: of checkpoints, for code that calls nothing; of quiescent states, where original
+//! code may have called, and frames may return between its bytes. Between the writing and the
+//! opening every core serializes, so that none has fetched what was there before. Code that is moved
+//! in place calls nothing to which a return address inside the site would belong: threads that
+//! report a checkpoint may have frames of compiled code. A thread that does not report keeps sites
+//! from being settled, and nothing else.
 
 use super::{Armed, JumpExchange, OriginalCode, backend, gate, refused};
 use crate::addr::{CodeRange, Len};
@@ -46,7 +50,7 @@ use patchpoint_asm::live::PatchableJump;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settled {
-    /// How many sites execute their code in place from now on.
+    /// How many sites execute their code in place from now on, or jump to it where there was a trap.
     pub settled: usize,
     /// How many wait until every attached thread has reported: they execute their stubs.
     pub waiting: usize,
@@ -100,6 +104,10 @@ impl Engine {
     /// for a grace period and fits: it then runs without the jumps there and back. Whoever calls
     /// this often enough, as a runtime does [`reclaim_passed`](Self::reclaim_passed), has hot code
     /// run in place; a patch of a settled site is one store, as of others.
+    ///
+    /// A site that is closed by a trap, as some are where threads may be between its instructions (see
+    /// [`Registration::live`](crate::engine::Registration::live)), and a shadow that was invalidated, gets a jump in place of
+    /// the trap when every thread has reported that it is [quiescent](crate::publish::ThreadHandle::quiescent).
     ///
     /// Nothing waits: what was patched since the last call is looked at in this one, and settled by
     /// the next one after the reports of all attached [threads](crate::publish::ThreadHandle). A call

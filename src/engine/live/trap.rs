@@ -1,14 +1,15 @@
-//! The live invalidation of a shadow, by a trap in place of its first instruction.
+//! What the handler of traps is told, and the live invalidation of a shadow.
 //!
 //! Problem: a shadow holds the function's own instructions, at any of which threads may be, so that
 //! no jump of several bytes can be put over them. Approach: only the first bytes change, no more
 //! than any instruction has, by the same aligned store that exchanges patchable jumps; a thread
 //! that executes the trap is sent to the site's exit stub by the process's
 //! [handler](crate::publish), with all registers as they were, and a thread that is past it goes on
-//! undisturbed.
+//! undisturbed. [`settle`](super::settle) makes a jump of the trap when none is any more.
 //!
-//! Invariants: the trap is in the handler's table before it is written, and stays there until its
-//! module goes, also when it has been rolled back: a thread may have executed it in between.
+//! Invariants: the note of a trap is in the handler's table before it is written, and a note stays
+//! there until its module goes, also when the trap is gone: a thread may have executed it in
+//! between. That of a site which is open again says that it is executed again.
 
 use super::super::Shared;
 use super::super::change::{ChangeSet, SiteChange};
@@ -100,11 +101,22 @@ pub(super) fn execute_again(publisher: &Publisher, site: CodeAddr) -> Result<()>
     note(publisher, site, site)
 }
 
+/// Notes that the sites which were rewritten behind their traps are open. Where the world was
+/// stopped this is done when it goes on, as the handler's table has a lock.
+pub(in crate::engine) fn note_opened(publisher: &Publisher, live: &[SiteChange]) {
+    let opened = |(change, ..): &(&SiteChange, CodeAddr, TrapNote)| change.is_rewritten();
+    for (_, site, _) in notes(live).filter(opened) {
+        // protection: an-opened-site-is-executed-again
+        // Where this cannot be told, nobody executes the code any more.
+        let _ = execute_again(publisher, site);
+    }
+}
+
 /// Makes the notes of gates those that were in force before a transaction that was rolled back.
 #[cold]
 pub(super) fn note_again(publisher: &Publisher, live: &[SiteChange]) {
     for (change, site, note) in notes(live) {
-        // What a site in doubt holds does what it did before: see `undo_rewrites`.
+        // Of a site in doubt what was made is kept.
         if let (Some(before), None) = (note.before, change.fate) {
             // protection: a-rolled-back-gate-has-its-note-again
             // Where this cannot be told, nobody executes the code any more.
@@ -168,17 +180,21 @@ mod table {
         Ok(())
     }
 
-    pub(super) fn note(site: CodeAddr, exit_stub: CodeAddr) -> Result<()> {
-        Traps::install()?.note(site, exit_stub);
+    /// The handler was installed when the site was armed, or its invalidation prepared.
+    pub(super) fn note(site: CodeAddr, to: CodeAddr) -> Result<()> {
+        match Traps::installed() {
+            Some(traps) => traps.note(site, to),
+            None => Traps::install()?.note(site, to),
+        }
         Ok(())
     }
 
     pub(super) fn exit_stub(site: CodeAddr) -> Option<CodeAddr> {
-        Traps::install().ok()?.exit_stub(site)
+        Traps::installed()?.exit_stub(site)
     }
 
     pub(super) fn forget(site: CodeAddr) {
-        if let Ok(traps) = Traps::install() {
+        if let Some(traps) = Traps::installed() {
             traps.clear(site);
         }
     }

@@ -46,6 +46,13 @@ pub(super) fn install() -> Result<()> {
     signals.try_for_each(|(signal, place)| install_for(*signal, place))
 }
 
+/// Whether the handler was installed for every signal.
+pub(super) fn is_installed() -> bool {
+    BEFORE
+        .iter()
+        .all(|before| !before.load(Ordering::Acquire).is_null())
+}
+
 fn install_for(signal: libc::c_int, place: &AtomicPtr<libc::sigaction>) -> Result<()> {
     let before = action(signal, ptr::null())?;
     if before.sa_sigaction == this() {

@@ -1,4 +1,5 @@
-//! Sites that trap: the live invalidation of a shadow that was never armed. Linux.
+//! Sites that trap: shadows that were invalidated live, and gates of sites that no single store can
+//! change. Linux.
 //!
 //! **Problem.** A shadow holds the function's own instructions, of any lengths, at which threads
 //! may be. They cannot be exchanged for a jump of several bytes while threads execute them.
@@ -22,7 +23,8 @@
 //! debugger that sets a breakpoint at the same byte has to step over it itself. Handlers that are
 //! installed for the signal after ours must hand on what is not theirs.
 //!
-//! **Cost.** A signal per execution of the site: meant for code that is on its way out.
+//! **Cost.** A signal per execution of the site: meant for code that is on its way out, and for the
+//! short time in which a site is rewritten.
 
 #![allow(unsafe_code)]
 
@@ -67,6 +69,11 @@ impl Traps {
         Ok(&TRAPS)
     }
 
+    /// The table, if its handler was installed.
+    pub(crate) fn installed() -> Option<&'static Self> {
+        chain::is_installed().then_some(&TRAPS)
+    }
+
     /// Notes that the trapping instruction at `at` goes to `exit_stub`. The byte is written
     /// afterwards.
     ///
@@ -90,11 +97,13 @@ impl Traps {
         }
     }
 
-    /// Notes the trap of a site of the engine's, which goes to the exit stub that was made for it.
-    pub(crate) fn note(&self, site: CodeAddr, exit_stub: CodeAddr) {
-        // SAFETY: the site starts at an instruction boundary, as its registration has found. Its exit stub captures all
-        // registers as they are there. It is freed only with the trap, when the module goes.
-        unsafe { self.set(site, exit_stub) };
+    /// Notes the trap of a site of the engine's, which goes to the code that was made for it, or to the
+    /// site itself once that is open again.
+    pub(crate) fn note(&self, site: CodeAddr, to: CodeAddr) {
+        // SAFETY: the site starts at an instruction boundary, as its registration has found. The code was checked to do at
+        // that boundary what it may. An exit stub is freed only with the trap, when the module goes; a stub is retired when
+        // another note is in force, and a thread that was sent there is in no quiescent state before it has left it.
+        unsafe { self.set(site, to) };
     }
 
     /// Where the trap at `at` goes.

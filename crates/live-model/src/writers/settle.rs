@@ -1,4 +1,5 @@
-//! Settling: what is in a stub comes into the site. To come in the engine.
+//! Settling: what is in a stub comes into the site. In the engine:
+//! `live::settle`.
 
 use super::commit::{can_have, first_of_exchange, forgotten, gate_to, make_stale, next_trap};
 use super::{Next, go_on};

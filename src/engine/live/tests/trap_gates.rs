@@ -593,3 +593,32 @@ fn changed_while_executed(content: Content, into: u32, limit: Duration) -> (usiz
     assert_eq!(wrong.load(Ordering::Relaxed), 0, "{content:?} at {into}");
     (settled, traps.taken() - taken, calls.load(Ordering::Relaxed))
 }
+
+/// Beside sites for which the threads are stopped, in one transaction: both, or none.
+#[test]
+fn sites_behind_a_trap_go_with_quiescent_ones() {
+    for content in [Content::Nop, Content::Nops] {
+        // SAFETY: this thread alone executes.
+        let (engine, _) = engine_in(unsafe { SingleThreaded::promise() });
+        let (emitted, entries) = (Emitted::new(content, 62), Entries::new(1));
+        let _live = emitted.running(&engine);
+        let registration = entries.registration(&engine, true, 16);
+        // SAFETY: what is told is true of the code.
+        let quiescent = unsafe { registration.register(|_| None::<CallShape>) }.unwrap();
+        let (f, site) = (emitted.function(), site(&engine, ID));
+        let before = site.read().unwrap();
+        let change = || {
+            let mut transaction = engine.transaction();
+            transaction.patch(ID, &adds(20)).unwrap();
+            transaction.patch(0, &returning::<9>()).unwrap();
+            transaction.commit()
+        };
+        entries.memory.fail_after(Call::Write, 0);
+        assert!(change().is_err() && entries.memory.has_failed());
+        assert_eq!((site.read().unwrap(), noted(&site)), (before, Some(site.addr())));
+        assert_eq!((f(0), call(&quiescent, "f0", 1)), (content.adds(), 7));
+        change().unwrap();
+        assert_eq!((f(0), call(&quiescent, "f0", 1)), (20, 9));
+        assert_eq!(noted(&site) == Some(site.addr()), !content.is_several());
+    }
+}
