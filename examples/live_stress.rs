@@ -10,7 +10,7 @@
 //!     cargo run --release --example live_stress -- --disturbed --readers 2 --executions 1000000000
 //!
 //! With `--sites` other sites than LLVM's patchpoints in loaded code are stressed, one kind or
-//! several at once: told ones, code that others placed, this program's own text; and
+//! several at once: told and unaligned ones, code that others placed, this program's own text; and
 //! with `settled` among them their code is moved from stubs in place all the time. `--help` says
 //! what each is.
 //!
@@ -47,6 +47,7 @@ const USAGE: &str = "\
   --sites       which sites there are; `loaded` if nothing is said, `all` for all that this machine has:
       loaded    LLVM's patchpoints, in an object that the engine loads
       told      nops, calls and jumps that no stack map tells of (x86-64)
+      unaligned the same in five bytes that cross a quadword or a cache line (x86-64)
       remapped  LLVM's patchpoints, placed by another linker in memory of its own
       own-text  functions of this program, with the nops of patchable entries (x86-64)
       settled   whichever there are, moved from their stubs in place all the time";

@@ -30,8 +30,10 @@ fn run(config: Config) -> Totals {
         assert!(done.patches > done.calls && done.calls > 0, "{kind}: {done:?}");
         assert!(done.restores > 0, "{kind}: {done:?}");
         assert!(done.again > 0 || !kind.comes_again(), "{kind}: {done:?}");
+        let by_traps = matches!(kind, SiteKind::Unaligned | SiteKind::OwnText);
+        assert!(totals.traps > 0 || !by_traps, "{totals:?}");
         // Sites that are not given up come to no exit stubs.
-        if kind.ends_invalidated() {
+        if !kind.is_running() {
             assert!(totals.invalidations > 0 && totals.deoptimized > 0, "{totals:?}");
         }
     }
@@ -62,6 +64,11 @@ fn readers_get_the_old_answer_or_the_new_one() {
 #[test]
 fn at_sites_that_no_stack_map_tells_of() {
     run_one(SiteKind::Told);
+}
+
+#[test]
+fn at_sites_that_no_store_can_change() {
+    run_one(SiteKind::Unaligned);
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Which sites are open, and how many gates were closed.
 //!
-//! A site is open when threads that arrive there execute its own bytes: the nops that it was left
-//! with, or what was settled. Nobody has to know; it is counted here to tell what was exercised.
+//! A site is open when threads that arrive there execute its own bytes: those that it was left with,
+//! or what was settled. Nobody has to know; it is counted here to tell what was exercised.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use patchpoint::engine::{Event, Observer, Status};
 use patchpoint::site::SiteKey;
+
+use super::parts::AsLoaded;
 
 /// Hears of the sites that are settled. An engine has one only where sites are.
 #[derive(Clone, Default)]
@@ -31,8 +33,7 @@ impl Settlements {
 /// The gate of a site.
 #[derive(Clone, Copy)]
 pub(super) struct Gate {
-    /// Whether the site is open when it is as its code was loaded.
-    is_nops: bool,
+    as_loaded: AsLoaded,
     is_open: bool,
     /// Whether code was settled behind the gate, which has to be jumped over.
     has_code: bool,
@@ -40,10 +41,10 @@ pub(super) struct Gate {
 
 impl Gate {
     /// Of a site that has not been changed.
-    pub(super) fn new(is_nops: bool) -> Self {
+    pub(super) fn new(as_loaded: AsLoaded) -> Self {
         Self {
-            is_nops,
-            is_open: is_nops,
+            as_loaded,
+            is_open: as_loaded != AsLoaded::Stub,
             has_code: false,
         }
     }
@@ -51,17 +52,21 @@ impl Gate {
     /// The site was changed to that. Returns whether that has closed it.
     pub(super) fn change(&mut self, became: Status) -> bool {
         let was_open = self.is_open;
-        self.is_open = became == Status::Original && self.is_nops && !self.has_code;
+        self.is_open = became == Status::Original && self.as_loaded != AsLoaded::Stub && !self.has_code;
         was_open && !self.is_open
     }
 
-    /// It was settled, and is in that status.
+    /// It was settled, and is in that status: its code is in place, or it jumps where a trap was.
     pub(super) fn settle(&mut self, status: Status) {
         self.is_open = true;
-        self.has_code = status != Status::Original;
+        self.has_code = status != Status::Original && self.as_loaded != AsLoaded::InPlace;
     }
+}
 
-    pub(super) fn is_open(&self) -> bool {
-        self.is_open
-    }
+/// How many traps threads have taken in this process.
+pub(super) fn traps_taken() -> u64 {
+    #[cfg(target_os = "linux")]
+    return patchpoint::publish::trap::Traps::install().map_or(0, |traps| traps.taken());
+    #[cfg(not(target_os = "linux"))]
+    0
 }

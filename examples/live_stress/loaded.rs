@@ -7,7 +7,7 @@ use patchpoint::engine::LoadedCode;
 use patchpoint::{CallShape, Engine, Result};
 
 use super::super::compiled;
-use super::parts::{KnownSite, Part, SiteKind};
+use super::parts::{AsLoaded, KnownSite, Part, SiteKind};
 use super::running::{CALLEE, Scheme};
 
 /// Functions per convention.
@@ -43,12 +43,15 @@ pub(super) fn register(engine: &Engine, kind: SiteKind, code: LoadedCode) -> Res
     let any = (0..FUNCTIONS).map(|k| KnownSite {
         function: format!("any_{k}"),
         scheme: Scheme::ADDS,
-        is_nops: true,
+        as_loaded: AsLoaded::Nops,
     });
     let call = (0..FUNCTIONS).map(|k| KnownSite {
         function: format!("call_{k}"),
         scheme: Scheme::all(if compiled::HAS_CALLEE { CALLEE } else { 0 }),
-        is_nops: !compiled::HAS_CALLEE,
+        as_loaded: match compiled::HAS_CALLEE {
+            true => AsLoaded::Stub,
+            false => AsLoaded::Nops,
+        },
     });
     Ok(Part::new(kind, module, any.chain(call).collect()))
 }

@@ -77,6 +77,7 @@ pub(crate) fn print(config: &Config, totals: &Totals) {
         (totals.modules, "modules"),
         (totals.reclaimed, "stubs reclaimed"),
         (totals.closes, "gates closed"),
+        (totals.traps, "traps taken at gates"),
         (totals.waits, "waits of a site for a grace period"),
         (totals.opens, "gates opened: sites settled"),
         (totals.signals, "profilers' signals"),

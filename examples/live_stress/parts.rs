@@ -20,7 +20,7 @@ pub(crate) enum SiteKind {
     Unaligned,
     /// LLVM's patchpoints, where another linker has placed them.
     Remapped,
-    /// Functions of this program.
+    /// Functions of this program, which run all the time.
     OwnText,
 }
 
@@ -49,15 +49,16 @@ impl SiteKind {
         match self {
             Self::Loaded => true,
             Self::Remapped => cfg!(target_os = "linux"),
-            Self::Told | Self::OwnText => cfg!(all(target_os = "linux", target_arch = "x86_64")),
-            Self::Unaligned => false,
+            Self::Told | Self::Unaligned | Self::OwnText => {
+                cfg!(all(target_os = "linux", target_arch = "x86_64"))
+            }
         }
     }
 
-    /// Whether the code is given up when another generation takes its place. Code that stays where
-    /// it is, and goes on to be executed by whoever wants to, has to be as it was.
-    pub(crate) const fn ends_invalidated(self) -> bool {
-        !matches!(self, Self::OwnText)
+    /// Whether threads execute the code all the time, also before it is registered and afterwards.
+    /// Then it is as it was, while other code is given up, and invalidated.
+    pub(crate) const fn is_running(self) -> bool {
+        matches!(self, Self::OwnText)
     }
 
     /// Whether the same memory is registered again by a later generation.
@@ -90,8 +91,18 @@ pub(super) struct KnownSite {
     /// The function that it is in.
     pub(super) function: String,
     pub(super) scheme: Scheme,
-    /// Whether it is open, and nothing but nops, when it is as it was loaded.
-    pub(super) is_nops: bool,
+    pub(super) as_loaded: AsLoaded,
+}
+
+/// Where the code of a site is that was there when it was registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AsLoaded {
+    /// There was none: the site has been armed as other nops.
+    Nops,
+    /// In a stub, to which the armed site jumps.
+    Stub,
+    /// In the site, which is not armed: one store cannot change it, or threads may be in it.
+    InPlace,
 }
 
 /// A module of one kind of code.

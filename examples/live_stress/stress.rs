@@ -134,6 +134,7 @@ pub(crate) fn run(config: &Config, host: &Host) -> Result<Totals> {
         failures: AtomicU64::new(0),
         stop: AtomicBool::new(false),
     };
+    let traps_before = gates::traps_taken();
     let profilers = config.disturbed.then(Profilers::start);
     let end = Instant::now() + Duration::from_secs_f64(config.seconds);
     std::thread::scope(|scope| {
@@ -156,6 +157,7 @@ pub(crate) fn run(config: &Config, host: &Host) -> Result<Totals> {
                     after += 1;
                     writer.totals.deoptimized = deoptimized.load(Ordering::Relaxed);
                     writer.totals.behind = behind::found();
+                    writer.totals.traps = gates::traps_taken() - traps_before;
                     if after > GENERATIONS_AFTER || writer.totals.has_all(config) {
                         break;
                     }
@@ -178,6 +180,7 @@ pub(crate) fn run(config: &Config, host: &Host) -> Result<Totals> {
         executions: shared.executed(),
         signals: profilers.map_or(0, |profilers| profilers.ticks()),
         behind: behind::found(),
+        traps: gates::traps_taken() - traps_before,
         children: shared.counts.children.load(Ordering::Relaxed),
         threads: shared.counts.threads.load(Ordering::Relaxed),
         patches_by_handlers: by_handlers.map_or(0, Patching::patches),

@@ -7,7 +7,7 @@ use patchpoint::site::SiteSpec;
 use patchpoint::{Engine, Result};
 
 use super::super::compiled;
-use super::parts::{KnownSite, Part, SiteKind};
+use super::parts::{AsLoaded, KnownSite, Part, SiteKind};
 use super::running::Scheme;
 
 /// What its own callee adds, and what its instructions do that are jumped over.
@@ -74,7 +74,11 @@ pub(super) fn load(engine: &Engine, kind: SiteKind) -> Result<Part> {
             Call => Scheme::all(CALLED),
             Jump => Scheme::all(0).with_behind(SKIPPED),
         },
-        is_nops: matches!(content, Nops),
+        as_loaded: match content {
+            _ if kind == SiteKind::Unaligned => AsLoaded::InPlace,
+            Nops => AsLoaded::Nops,
+            Call | Jump => AsLoaded::Stub,
+        },
     });
     Ok(Part::new(kind, module, known.collect()))
 }

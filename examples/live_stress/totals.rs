@@ -15,6 +15,8 @@ pub(crate) struct Totals {
     pub(crate) closes: u64,
     pub(crate) opens: u64,
     pub(crate) waits: u64,
+    /// Traps that threads took at gates.
+    pub(crate) traps: u64,
     pub(crate) deoptimized: u64,
     /// Profilers' signals, those that found a thread behind a gate, children, threads that came and
     /// went, patches by handlers.
@@ -61,14 +63,19 @@ impl Totals {
             let again = !kind.comes_again() || done.again > 0;
             done.patches > 0 && done.calls > 0 && done.restores > 0 && again
         };
-        let invalidates = config.sites.iter().any(|kind| kind.ends_invalidated());
-        // Elsewhere hardly anybody is ever behind a gate: what is not settled is in stubs.
-        let finds = config.settles && config.disturbed && behind::CAN_LOOK;
+        let by_traps = |kind: &SiteKind| matches!(kind, SiteKind::Unaligned | SiteKind::OwnText);
+        let invalidates = config.sites.iter().any(|kind| !kind.is_running());
+        // Elsewhere hardly anybody is ever behind a gate: what is not in place is in stubs.
+        let in_place =
+            |kind: &SiteKind| matches!(kind, SiteKind::Loaded | SiteKind::Told | SiteKind::Remapped);
+        let finds =
+            config.settles && config.disturbed && config.sites.iter().any(in_place) && behind::CAN_LOOK;
         config.sites.iter().all(is_done)
             && self.reclaimed > 0
             && self.closes > 0
             && (self.opens > 0 || !config.settles)
             && ((self.invalidations > 0 && self.deoptimized > 0) || !invalidates)
+            && (self.traps > 0 || !config.sites.iter().any(by_traps))
             && (self.behind > 0 || !finds)
     }
 }

@@ -13,7 +13,7 @@ use patchpoint::site::Site;
 use patchpoint::{Engine, Result};
 
 use super::gates::{Gate, Settlements};
-use super::parts::{KnownSite, Part, SiteKind};
+use super::parts::{Part, SiteKind};
 use super::running::{Random, Running, Scheme, VersionKind};
 use super::totals::Totals;
 use super::{Shared, behind, loaded, remapped};
@@ -57,9 +57,19 @@ fn sequence(scheme: &Scheme, version: u64, slow: CodeAddr, random: &mut Random) 
 /// The code that readers execute until another takes its place: a module of each kind of sites.
 pub(super) struct Generation {
     pub(super) running: Arc<SharedValue<Running>>,
+    kinds: Vec<SiteKind>,
     pub(super) parts: Vec<Part>,
     /// The sites of all parts, by the numbers that `running` has for them.
     sites: Vec<ChangedSite>,
+}
+
+impl Generation {
+    /// Says where threads are behind a gate.
+    fn note_sites(&self) {
+        let ranges = self.sites.iter().map(|changed| changed.site.range());
+        let ends = ranges.map(|range| (range.start().get(), range.end().get()));
+        behind::note(self.running.number, ends);
+    }
 }
 
 /// A site that is changed.
@@ -114,34 +124,45 @@ impl Writer {
     }
 
     /// Loads or adopts, and registers, a module of each kind, patches what has no behaviour of its
-    /// own, and makes the functions callable.
+    /// own, and makes the functions callable. Those of the program are so already, and are
+    /// registered by [`register_running`](Self::register_running).
     pub(super) fn generation(&mut self, kinds: &[SiteKind]) -> Result<Generation> {
-        let parts = kinds.iter().map(|kind| self.part(*kind));
-        let parts = parts.collect::<Result<Vec<Part>>>()?;
-        let mut sites = Vec::new();
-        let mut functions = Vec::new();
-        for part in &parts {
-            for (site, known) in part.sites.iter().zip(&part.known) {
-                sites.push(self.first_version(part.kind, site, known)?);
-            }
+        let (mut parts, mut sites, mut functions) = (Vec::new(), Vec::new(), Vec::new());
+        for kind in kinds.iter().filter(|kind| !kind.is_running()) {
+            let part = self.part(*kind)?;
+            sites.extend(self.first_versions(&part)?);
             functions.extend(part.release()?);
+            parts.push(part);
+        }
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if kinds.contains(&SiteKind::OwnText) {
+            functions.extend(own_text::functions());
         }
         // SAFETY: the functions of every kind are of an integer, and ignore the second one or take it; their modules stay
-        // registered while readers use them.
+        // registered while readers use them, or they are the program's own.
         let running = unsafe { Running::new(self.next, &functions) };
         let running = self.host.place(running)?;
-        let ends = |site: &ChangedSite| {
-            let range = site.site.range();
-            (range.start().get(), range.end().get())
-        };
-        behind::note(self.next, sites.iter().map(ends));
         self.next += 1;
-        self.totals.modules += parts.len() as u64;
-        Ok(Generation {
+        let generation = Generation {
             running: Arc::new(running),
+            kinds: kinds.to_vec(),
             parts,
             sites,
-        })
+        };
+        generation.note_sites();
+        Ok(generation)
+    }
+
+    /// Registers what threads execute at this moment. No other generation has it registered.
+    fn register_running(&mut self, generation: &mut Generation) -> Result<()> {
+        let kinds = generation.kinds.clone();
+        for kind in kinds.into_iter().filter(|kind| kind.is_running()) {
+            let part = self.part(kind)?;
+            generation.sites.extend(self.first_versions(&part)?);
+            generation.parts.push(part);
+        }
+        generation.note_sites();
+        Ok(())
     }
 
     fn part(&mut self, kind: SiteKind) -> Result<Part> {
@@ -157,30 +178,36 @@ impl Writer {
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             SiteKind::Told | SiteKind::Unaligned => told::load(&self.engine, kind),
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-            SiteKind::OwnText => own_text::part(&self.engine, self.next),
+            SiteKind::OwnText => own_text::part(&self.engine),
             #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
             _ => panic!("{kind} sites are not available here"),
         }?;
+        self.totals.modules += 1;
         if kind.comes_again() && !self.seen.insert(part.sites[0].addr()) {
             self.totals.of_kind(kind).again += 1;
         }
         Ok(part)
     }
 
-    /// Gives a site a behaviour, if it has none.
-    fn first_version(&mut self, kind: SiteKind, site: &Site, known: &KnownSite) -> Result<ChangedSite> {
-        let (scheme, mut gate) = (known.scheme, Gate::new(known.is_nops));
-        if !scheme.restores() {
-            let sequence = sequence(&scheme, scheme.first(), self.slow, &mut self.random);
-            self.engine.patch_site(site, &sequence)?;
-            self.totals.closes += u64::from(gate.change(self.engine.status(site)));
+    /// Gives those sites of a part a behaviour that have none.
+    fn first_versions(&mut self, part: &Part) -> Result<Vec<ChangedSite>> {
+        let mut sites = Vec::new();
+        for (site, known) in part.sites.iter().zip(&part.known) {
+            let mut changed = ChangedSite {
+                site: site.clone(),
+                kind: part.kind,
+                scheme: known.scheme,
+                gate: Gate::new(known.as_loaded),
+            };
+            if !changed.scheme.restores() {
+                let (scheme, first) = (&changed.scheme, changed.scheme.first());
+                let sequence = sequence(scheme, first, self.slow, &mut self.random);
+                self.engine.patch_site(site, &sequence)?;
+                self.note_change(&mut changed);
+            }
+            sites.push(changed);
         }
-        Ok(ChangedSite {
-            site: site.clone(),
-            kind,
-            scheme,
-            gate,
-        })
+        Ok(sites)
     }
 
     /// Patches and restores the sites of a generation at random, and lets another take its place.
@@ -190,6 +217,7 @@ impl Writer {
         mut generation: Generation,
         end: Instant,
     ) -> Result<Generation> {
+        self.register_running(&mut generation)?;
         for commit in 1..=COMMITS {
             self.change(&mut generation)?;
             if self.settlements.is_some() && commit % SETTLED_AFTER == 0 {
@@ -206,8 +234,7 @@ impl Writer {
         self.end(&mut generation)?;
         // Readers go through the exit stubs for a while.
         std::thread::sleep(Duration::from_micros(200));
-        let kinds: Vec<SiteKind> = generation.parts.iter().map(|part| part.kind).collect();
-        let next = self.generation(&kinds)?;
+        let next = self.generation(&generation.kinds)?;
         let number = next.running.number;
         *shared.current.lock().unwrap() = Arc::clone(&next.running);
         shared.number.store(number, Ordering::Release);
@@ -215,7 +242,6 @@ impl Writer {
         while shared.at.iter().any(|at| at.load(Ordering::Acquire) < number) {
             std::thread::yield_now();
         }
-        self.give_back(&mut generation)?;
         drop(generation.sites);
         for part in generation.parts {
             drop(part.sites);
@@ -269,13 +295,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Invalidates the sites of a generation, or restores those of code that is there to stay.
+    /// Invalidates the sites of a generation, or restores those of code that goes on to run.
     fn end(&mut self, generation: &mut Generation) -> Result<()> {
         let running = &generation.running;
         let mut transaction = self.engine.transaction();
         let mut restored = Vec::new();
         for (number, ChangedSite { site, kind, .. }) in generation.sites.iter().enumerate() {
-            if kind.ends_invalidated() {
+            if !kind.is_running() {
                 transaction.invalidate_site(site)?;
                 continue;
             }
@@ -293,20 +319,6 @@ impl Writer {
         }
         for changed in &mut generation.sites {
             self.note_change(changed);
-        }
-        Ok(())
-    }
-
-    /// Of code that is there to stay: waits until it is as it was. No jump over what was settled is
-    /// left.
-    fn give_back(&mut self, generation: &mut Generation) -> Result<()> {
-        let stays = |site: &ChangedSite| !site.kind.ends_invalidated();
-        while generation
-            .sites
-            .iter()
-            .any(|site| stays(site) && !site.gate.is_open())
-        {
-            self.settle(generation)?;
         }
         Ok(())
     }
