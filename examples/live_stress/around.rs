@@ -7,12 +7,15 @@ use std::time::Duration;
 use std::{mem, ptr};
 
 use patchpoint::engine::WeakEngine;
+use patchpoint::publish::QuiescentState;
 use patchpoint::sequence::{Sequence, arg, result};
 use patchpoint::site::{Module, Site};
 use patchpoint::{Error, Result};
 
-use super::running::{Random, Running, SITES, batch};
-use super::{Shared, current_for, read_some};
+use super::parts::Part;
+use super::readers::{current_for, read_some};
+use super::running::{MOST_SITES, Random, Running, batch};
+use super::{Shared, behind};
 
 /// How many threads of these there are, each of which needs a place in [`Shared::at`]: one that
 /// forks, and two whose threads come and go.
@@ -28,12 +31,15 @@ pub(super) struct Counts {
 /// How many of the profilers' signals were handled.
 static TICKS: AtomicU64 = AtomicU64::new(0);
 
-extern "C" fn on_tick(_signal: libc::c_int) {
-    TICKS.fetch_add(1, Ordering::Relaxed);
+extern "C" fn on_tick(_: libc::c_int, _: *const libc::siginfo_t, context: *const libc::c_void) {
+    let number = TICKS.fetch_add(1, Ordering::Relaxed);
+    behind::look(number, context);
 }
 
-/// Timers that send signals, 1000 a second each: one as time passes, one as it is used. Handled on
-/// the threads' alternate stacks, which the standard library gives to all.
+/// Timers that send signals, 1000 a second each: one as time passes, one as it is used. The system
+/// mostly gives them to the writer, and as often as its clock ticks; so the readers get more of them,
+/// see [`sample_until_stopped`]. Handled on the threads' alternate stacks, which the standard
+/// library gives to all.
 pub(super) struct Profilers(());
 
 impl Profilers {
@@ -42,7 +48,7 @@ impl Profilers {
             // SAFETY: all zeros is a valid action.
             let mut action = unsafe { mem::zeroed::<libc::sigaction>() };
             action.sa_sigaction = on_tick as *const () as libc::sighandler_t;
-            action.sa_flags = libc::SA_ONSTACK | libc::SA_RESTART;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
             // SAFETY: the handler is async-signal-safe and lives as long as the process.
             let done = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
             assert_eq!(done, 0);
@@ -59,6 +65,42 @@ impl Profilers {
 impl Drop for Profilers {
     fn drop(&mut self) {
         set_timers(0);
+    }
+}
+
+/// How long it is at least between two signals for readers.
+const SAMPLED_EVERY: Duration = Duration::from_micros(200);
+
+/// Sends the profilers' signal to one reader after the other.
+pub(super) fn sample_until_stopped(shared: &Shared) {
+    for round in 0_usize.. {
+        if shared.stop.load(Ordering::Acquire) {
+            break;
+        }
+        std::thread::sleep(SAMPLED_EVERY);
+        let readers = shared.readers.lock().unwrap();
+        if let Some(reader) = readers.get(round % readers.len().max(1)) {
+            // SAFETY: a reader takes itself out, which the lock lets it do before or afterwards.
+            unsafe { libc::pthread_kill(*reader, libc::SIGPROF) };
+        }
+    }
+}
+
+/// A reader is sent signals as long as this is there.
+pub(super) struct Sampled<'s>(&'s Shared, libc::pthread_t);
+
+impl<'s> Sampled<'s> {
+    pub(super) fn this_thread(shared: &'s Shared) -> Self {
+        // SAFETY: asks for no more than the thread's name.
+        let thread = unsafe { libc::pthread_self() };
+        shared.readers.lock().unwrap().push(thread);
+        Self(shared, thread)
+    }
+}
+
+impl Drop for Sampled<'_> {
+    fn drop(&mut self) {
+        self.0.readers.lock().unwrap().retain(|thread| *thread != self.1);
     }
 }
 
@@ -82,7 +124,7 @@ fn set_timers(every: libc::suseconds_t) {
 /// Makes children, which execute the code that they have inherited while this process goes on to
 /// patch its own.
 pub(super) fn fork_until_stopped(shared: &Shared, place: usize, seed: u64) -> Result<()> {
-    let handle = shared.engine.attach_thread();
+    let mut handle = shared.engine.attach_thread();
     let mut random = Random::new(seed);
     while !shared.stop.load(Ordering::Acquire) {
         handle.quiescent();
@@ -108,6 +150,8 @@ pub(super) fn fork_until_stopped(shared: &Shared, place: usize, seed: u64) -> Re
         }
         shared.counts.children.fetch_add(1, Ordering::Relaxed);
         random.next();
+        // While a child lives nobody is told that this thread is outside of all code; now it is.
+        let _offline = handle.offline(QuiescentState::Quiescent);
         std::thread::sleep(Duration::from_millis(1));
     }
     // The writer waits for nobody who is not there any more.
@@ -120,9 +164,14 @@ pub(super) fn fork_until_stopped(shared: &Shared, place: usize, seed: u64) -> Re
 fn inherited(shared: &Shared, running: &Running, random: &mut Random) -> bool {
     // Not one that `slow` sleeps for.
     let x = random.next() | 1;
-    let first: [u64; SITES] = std::array::from_fn(|site| running.call(site, x));
+    let mut first = [0; MOST_SITES];
+    let first = &mut first[..running.count()];
+    for (site, found) in first.iter_mut().enumerate() {
+        *found = running.call(site, x);
+    }
     for _ in 0..50 {
-        if (0..SITES).any(|site| running.call(site, x) != first[site]) {
+        let is_same = |(site, found): (usize, &u64)| running.call(site, x) == *found;
+        if !first.iter().enumerate().all(is_same) {
             return false;
         }
         if batch(running, random, 16, || ()).failures != 0 {
@@ -163,18 +212,16 @@ pub(super) struct Patching {
 }
 
 impl Patching {
-    /// Of a module that nobody else changes, or executes.
-    pub(super) fn new(engine: WeakEngine, module: Module, running: Arc<super::SharedValue<Running>>) -> Self {
-        let first = module.sites().find(|site| site.id().get() == 100);
-        let site = first.expect("the object has it");
+    /// The first site of a module that nobody else changes, or executes.
+    pub(super) fn new(engine: WeakEngine, part: Part, running: Arc<super::SharedValue<Running>>) -> Self {
         Self {
             engine,
-            site,
+            site: part.sites[0].clone(),
             running,
             version: Mutex::new(0),
             patches: AtomicU64::new(0),
             failures: AtomicU64::new(0),
-            _module: module,
+            _module: part.module,
         }
     }
 

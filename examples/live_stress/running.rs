@@ -4,14 +4,13 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::super::compiled;
 use crate::host::Symbol;
 
-/// Functions per convention, and sites in all.
-pub(crate) const KINDS: usize = 8;
-pub(crate) const SITES: usize = 2 * KINDS;
-/// What LLVM's callee, where it has left a call, and the callee of sequences add.
-const CALLEE: u64 = 1 << 40;
+/// How many sites there are at most.
+pub(crate) const MOST_SITES: usize = 64;
+/// What the functions add that are called: by compiled code, where LLVM has left a call, and by
+/// sequences.
+pub(crate) const CALLEE: u64 = 1 << 40;
 const SLOW: u64 = 1 << 41;
 
 /// What an executor has: both callees, and the readers' loop, which is a function of the address of
@@ -56,68 +55,144 @@ impl Random {
     }
 }
 
+/// What the versions of a site are, and what its function adds to its argument in each of them.
+/// Words alone, as another process may hold it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scheme {
+    /// What the function adds when the site is as its code was loaded.
+    original: u64,
+    /// What it adds to every other version, as with code behind a jump that was patched.
+    behind: u64,
+    /// Whether there are versions that are restored, and such that call a function; not 0 for yes.
+    restores: u64,
+    calls: u64,
+}
+
 /// What a version of a site is.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionKind {
     Restored,
     Calls,
     Adds,
 }
 
-pub(crate) fn kind(site: usize, version: u64) -> VersionKind {
-    match (site >= KINDS, version % 8) {
-        (true, 0) => VersionKind::Restored,
-        (true, 1) => VersionKind::Calls,
-        _ => VersionKind::Adds,
+impl Scheme {
+    /// One that has no behaviour of its own, and from which nothing can be called.
+    pub(crate) const ADDS: Self = Self {
+        original: 0,
+        behind: 0,
+        restores: 0,
+        calls: 0,
+    };
+
+    /// Every kind of version: as it was loaded it adds that.
+    pub(crate) const fn all(original: u64) -> Self {
+        Self {
+            original,
+            restores: 1,
+            calls: 1,
+            ..Self::ADDS
+        }
+    }
+
+    /// The same, but nothing can be called there.
+    pub(crate) const fn without_calls(self) -> Self {
+        Self { calls: 0, ..self }
+    }
+
+    /// The same, with what is executed behind the site if that does not jump over it.
+    pub(crate) const fn with_behind(self, behind: u64) -> Self {
+        Self { behind, ..self }
+    }
+
+    pub(crate) fn restores(&self) -> bool {
+        self.restores != 0
+    }
+
+    /// The version that there is at first.
+    pub(crate) fn first(&self) -> u64 {
+        u64::from(!self.restores())
+    }
+
+    pub(crate) fn kind(&self, version: u64) -> VersionKind {
+        match version % 8 {
+            0 if self.restores != 0 => VersionKind::Restored,
+            1 if self.calls != 0 => VersionKind::Calls,
+            _ => VersionKind::Adds,
+        }
+    }
+
+    /// The next version that is restored.
+    pub(crate) fn next_restored(version: u64) -> u64 {
+        version + (8 - version % 8)
+    }
+
+    /// What a version adds to the argument.
+    fn value(&self, version: u64) -> u64 {
+        match self.kind(version) {
+            VersionKind::Restored => self.original,
+            VersionKind::Calls => self.behind + SLOW + version,
+            VersionKind::Adds => self.behind + version,
+        }
     }
 }
 
-/// What a version of a site adds to its argument.
-fn value(site: usize, version: u64) -> u64 {
-    match kind(site, version) {
-        VersionKind::Restored if compiled::HAS_CALLEE => CALLEE,
-        VersionKind::Restored => 0,
-        VersionKind::Calls => SLOW + version,
-        VersionKind::Adds => version,
-    }
-}
-
-/// A module that readers execute. Both processes see it.
+/// A generation of code that readers execute: the functions of a site each. Both processes see it.
 #[repr(C)]
 pub(crate) struct Running {
     pub(crate) number: u64,
-    /// The addresses of its functions.
-    functions: [u64; SITES],
+    /// How many sites there are.
+    count: u64,
+    /// By site: the address of its function, and what that does.
+    functions: [u64; MOST_SITES],
+    schemes: [Scheme; MOST_SITES],
     /// By site: the last version that may be there, and the last that certainly is.
-    pub(crate) announced: [AtomicU64; SITES],
-    pub(crate) confirmed: [AtomicU64; SITES],
-    /// Not 0 when another module has taken its place.
+    pub(crate) announced: [AtomicU64; MOST_SITES],
+    pub(crate) confirmed: [AtomicU64; MOST_SITES],
+    /// Not 0 when another generation has taken its place.
     over: AtomicU32,
 }
 
 impl Running {
-    /// A module whose `any` functions have had their first version.
+    /// A generation whose sites have their first versions.
+    ///
+    /// # Panics
+    /// There are no sites, or more than [`MOST_SITES`].
     ///
     /// # Safety
-    /// Where the value is read, these are functions of one integer, as long as it is.
-    pub(crate) unsafe fn new(number: u64, functions: [u64; SITES]) -> Self {
-        let version = |number: usize| AtomicU64::new(u64::from(number < KINDS));
+    /// Where the value is read, these are functions of two integers, as long as it is.
+    pub(crate) unsafe fn new(number: u64, sites: &[(u64, Scheme)]) -> Self {
+        assert!((1..=MOST_SITES).contains(&sites.len()), "{} sites", sites.len());
+        let of = |site: usize| sites.get(site).copied().unwrap_or((0, Scheme::ADDS));
+        let first = |site: usize| AtomicU64::new(of(site).1.first());
         Self {
             number,
-            functions,
-            announced: std::array::from_fn(version),
-            confirmed: std::array::from_fn(version),
+            count: sites.len() as u64,
+            functions: std::array::from_fn(|site| of(site).0),
+            schemes: std::array::from_fn(|site| of(site).1),
+            announced: std::array::from_fn(first),
+            confirmed: std::array::from_fn(first),
             over: AtomicU32::new(0),
         }
     }
 
-    /// Executes a site.
+    /// How many sites there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    pub(crate) fn scheme(&self, site: usize) -> &Scheme {
+        &self.schemes[site]
+    }
+
+    /// Executes a site. Its function gets its argument twice: see `own_text`.
     #[inline]
     pub(crate) fn call(&self, site: usize, x: u64) -> u64 {
         // SAFETY: the promise at construction.
-        let function: extern "C" fn(u64) -> u64 =
+        let function: extern "C" fn(u64, u64) -> u64 =
             unsafe { std::mem::transmute(self.functions[site] as usize) };
-        function(x)
+        function(x, x)
     }
 
     /// Readers go on to the next.
@@ -146,7 +221,7 @@ impl Batch {
     }
 }
 
-/// Executes sites so many times, or until another module takes this one's place, and checks each
+/// Executes sites so many times, or until another generation takes this one's place, and checks each
 /// result.
 pub(crate) fn batch(running: &Running, random: &mut Random, count: u32, mut between: impl FnMut()) -> Batch {
     let mut done = Batch::default();
@@ -169,15 +244,18 @@ extern "C" fn batch_by_address(running: u64, seed: u64, count: u64) -> u64 {
 #[inline]
 fn execute(running: &Running, random: &mut Random) -> bool {
     let number = random.next();
-    let (site, x) = ((number >> 60) as usize % SITES, number & 0xf_ffff);
+    let (site, x) = ((number >> 32) as usize % running.count(), number & 0xf_ffff);
     let from = running.confirmed[site].load(Ordering::Acquire);
     let found = running.call(site, x).wrapping_sub(x);
     let to = running.announced[site].load(Ordering::Acquire);
-    let is_right = (from..=to).any(|version| value(site, version) == found);
+    let scheme = running.scheme(site);
+    let is_right = (from..=to).any(|version| scheme.value(version) == found);
     static SAID: AtomicU32 = AtomicU32::new(0);
     if !is_right && SAID.fetch_add(1, Ordering::Relaxed) < 10 {
-        let module = running.number;
-        eprintln!("module {module}, site {site}: {x:#x} became {found:#x} more, in versions {from}..={to}");
+        let generation = running.number;
+        eprintln!(
+            "generation {generation}, site {site}: {x:#x} became {found:#x} more, in versions {from}..={to}"
+        );
     }
     is_right
 }

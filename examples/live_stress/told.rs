@@ -1,65 +1,84 @@
-//! What the command line says, and what was exercised.
+//! Code without a stack map, of which the example tells itself: what an emitter of one's own, or
+//! assembly, leaves to be patched. The object is `objects/told.s`.
 
-use super::stress::{Config, Totals};
+use patchpoint::arch::Convention;
+use patchpoint::image::{Graph, Object};
+use patchpoint::site::SiteSpec;
+use patchpoint::{Engine, Result};
 
-/// What the command line says.
-pub(crate) fn options(cores: usize) -> Result<Config, String> {
-    let mut config = Config {
-        seconds: 10.0,
-        readers: cores.saturating_sub(1).max(1),
-        seed: 1,
-        executions: 0,
-        disturbed: false,
-        settles: false,
-    };
-    let mut args = std::env::args().skip(1);
-    while let Some(option) = args.next() {
-        if option == "--disturbed" {
-            config.disturbed = true;
-            continue;
-        }
-        let value = args.next().ok_or(format!("{option} needs a value"))?;
-        if option == "--sites" {
-            for kind in value.split(',') {
-                match kind {
-                    "loaded" => {}
-                    "settled" => config.settles = true,
-                    _ => return Err(format!("--sites: there are no {kind} sites")),
-                }
-            }
-            continue;
-        }
-        let parsed = match option.as_str() {
-            "--seconds" => value.parse().map(|seconds| config.seconds = seconds).is_ok(),
-            "--readers" => value.parse().map(|readers| config.readers = readers).is_ok(),
-            "--executions" => value.parse().map(|least| config.executions = least).is_ok(),
-            "--seed" => value.parse().map(|seed| config.seed = seed).is_ok(),
-            _ => return Err(format!("{option} is no option")),
-        };
-        if !parsed {
-            return Err(format!("{option}: {value} is no number"));
-        }
-    }
-    Ok(config)
+use super::super::compiled;
+use super::parts::{AsLoaded, KnownSite, Part, SiteKind};
+use super::running::Scheme;
+
+/// What its own callee adds, and what its instructions do that are jumped over.
+const CALLED: u64 = 0x2000_0000;
+const SKIPPED: u64 = 0x1000_0000;
+
+/// What is at a site.
+#[derive(Clone, Copy)]
+enum Content {
+    Nops,
+    Call,
+    Jump,
 }
+use Content::{Call, Jump, Nops};
 
-pub(crate) fn print(totals: &Totals) {
-    for (what, count) in [
-        ("executions", totals.executions),
-        ("patches", totals.patches),
-        ("restores", totals.restores),
-        ("sites invalidated", totals.invalidations),
-        ("executions through exit stubs", totals.deoptimized),
-        ("modules", totals.modules),
-        ("stubs reclaimed", totals.reclaimed),
-        ("gates opened: sites settled", totals.opens),
-        ("waits of a site for a grace period", totals.waits),
-        ("profilers' signals", totals.signals),
-        ("children, each with all sites", totals.children),
-        ("threads that came and went", totals.threads),
-        ("patches by handlers", totals.patches_by_handlers),
-        ("failures", totals.failures),
-    ] {
-        println!("{count:>14} {what}");
-    }
+/// What the object has, by the numbers of functions: where the site is, and how long.
+const TOLD: [(Content, u32, u32); 8] = [
+    (Nops, 8, 5),
+    (Nops, 16, 8),
+    (Nops, 13, 16),
+    (Nops, 12, 32),
+    (Call, 8, 5),
+    (Call, 11, 14),
+    (Jump, 9, 5),
+    (Jump, 14, 17),
+];
+
+const UNALIGNED: [(Content, u32, u32); 8] = [
+    (Nops, 60, 5),
+    (Nops, 12, 5),
+    (Call, 61, 5),
+    (Call, 13, 5),
+    (Jump, 63, 5),
+    (Jump, 14, 5),
+    (Nops, 13, 7),
+    (Nops, 60, 8),
+];
+
+/// Loads a module of told or of unaligned sites.
+pub(super) fn load(engine: &Engine, kind: SiteKind) -> Result<Part> {
+    let (sites, first_id) = match kind {
+        SiteKind::Unaligned => (UNALIGNED, 400),
+        _ => (TOLD, 300),
+    };
+    let graph = Graph::new("told", Object::parse(compiled::TOLD)?);
+    let code = engine.load_graph(graph, |_| None)?;
+    let function = |number: usize| format!("{kind}_{number}");
+    let specs = sites.iter().enumerate().map(|(number, (content, at, reserved))| {
+        let (function, id) = (function(number), first_id + number as u64);
+        let spec = match content {
+            Nops => SiteSpec::nops(&function, *at, *reserved),
+            Call => SiteSpec::call(&function, *at, *reserved),
+            Jump => SiteSpec::jump(&function, *at, *reserved),
+        };
+        spec.id(id).convention(Convention::C).args(1).returns()
+    });
+    let registration = engine.registration(code).sites(specs).live();
+    // SAFETY: what is told is what the source says; no thread is in the code yet.
+    let module = unsafe { registration.finish() }?;
+    let known = sites.iter().enumerate().map(|(number, (content, ..))| KnownSite {
+        function: function(number),
+        scheme: match content {
+            Nops => Scheme::all(0),
+            Call => Scheme::all(CALLED),
+            Jump => Scheme::all(0).with_behind(SKIPPED),
+        },
+        as_loaded: match content {
+            _ if kind == SiteKind::Unaligned => AsLoaded::InPlace,
+            Nops => AsLoaded::Nops,
+            Call | Jump => AsLoaded::Stub,
+        },
+    });
+    Ok(Part::new(kind, module, known.collect()))
 }

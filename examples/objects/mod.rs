@@ -37,6 +37,10 @@ pub const INLINE_CACHE: &[u8] = of_this_machine!("inline_cache.o", "inline_cache
 /// `any_k` and `call_k` for k below 8: sites 100 + k and 200 + k.
 pub const LIVE_STRESS: &[u8] = of_this_machine!("live_stress.o", "live_stress");
 
+/// `told_k` and `unaligned_k` for k below 8, without a stack map: see `told.s`.
+#[cfg(target_arch = "x86_64")]
+pub const TOLD: &[u8] = include_bytes!("told.o");
+
 /// What the site of `any_k` reserves in bytes.
 pub const fn any_reserved(k: u32) -> u32 {
     if cfg!(target_arch = "x86_64") {

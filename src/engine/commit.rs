@@ -162,7 +162,12 @@ impl ChangeSet {
     /// are live no thread is stopped.
     #[inline]
     fn apply(&mut self, shared: &Shared, states: &States) -> Outcome {
+        let mut noting: Option<Writing> = None;
         if self.live().iter().any(SiteChange::is_trap) {
+            // The note of a closed site is its change. A fork's child has the notes as they are when it is made, and the
+            // code as it was a moment before: it could be sent to a stub that it does not have.
+            // protection: traps-are-noted-between-forks
+            noting = Some(Writing::enter());
             // Here, as noting may allocate. The note of another that was committed is not overwritten.
             // protection: trap-is-current-before-it-is-noted
             self.check_current(states)?;
@@ -173,17 +178,19 @@ impl ChangeSet {
             self.exposed = exchanges.any(JumpExchange::is_exposed_by_its_note);
             self.found.check(noted)?;
         }
-        let applied = self.apply_noted(shared, states);
+        let applied = self.apply_noted(shared, states, noting.is_some());
         if applied.is_ok() && self.rewrites {
             live::note_opened(&shared.publisher, self.live());
         }
         applied
     }
 
-    /// The same, when the handler of traps knows what to do.
+    /// The same, when the handler of traps knows what to do: then no fork is under way, and none
+    /// begins.
     #[inline]
-    fn apply_noted(&mut self, shared: &Shared, states: &States) -> Outcome {
+    fn apply_noted(&mut self, shared: &Shared, states: &States, is_noted: bool) -> Outcome {
         if self.is_live() {
+            let _writing = (!is_noted).then(Writing::enter);
             return self.apply_live(shared, states);
         }
         let mut vacated = Vec::new();
@@ -195,12 +202,13 @@ impl ChangeSet {
             let (mut written, mut forks) = (Ok(()), false);
             let stopped = shared.world.while_stopped(&vacated, &mut |stopped| {
                 let entered = match fork_took_too_long {
+                    _ if is_noted => None,
                     true => Some(Writing::enter_anyway()),
                     false => Writing::try_enter(),
                 };
-                match entered {
-                    Some(_writing) => written = self.apply_while(shared, states, stopped),
-                    None => forks = true,
+                match is_noted || entered.is_some() {
+                    true => written = self.apply_while(shared, states, stopped),
+                    false => forks = true,
                 }
             });
             match stopped {
@@ -215,11 +223,11 @@ impl ChangeSet {
     }
 
     /// Exchanges the patchable jumps of a transaction that has only live sites, and publishes once.
+    /// Inside the gate of forks.
     fn apply_live(&mut self, shared: &Shared, states: &States) -> Outcome {
         // protection: live-current-before-the-exchange
         self.check_current(states)?;
         self.time.take();
-        let _writing = Writing::enter();
         let publisher = &shared.publisher;
         live::exchange(publisher, self)?;
         let done = live::publish(publisher, self);
@@ -342,6 +350,8 @@ impl ChangeSet {
         let error = fault::explain(self);
         // protection: lost-sites-are-refused
         self.mark_lost(states);
+        // Notes are taken back.
+        let _writing = self.live().iter().any(SiteChange::is_trap).then(Writing::enter);
         match self.exposed {
             // protection: live-stub-of-a-rolled-back-patchable-jump-is-retired
             true => live::retire(&shared.publisher, self, states, time),

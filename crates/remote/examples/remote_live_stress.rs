@@ -20,13 +20,13 @@ mod compiled;
 #[path = "../../../examples/host/mod.rs"]
 mod host;
 #[cfg(target_os = "linux")]
+#[path = "../../../examples/live_stress/options.rs"]
+mod options;
+#[cfg(target_os = "linux")]
 #[path = "../../../examples/live_stress/stress.rs"]
 mod stress;
 #[cfg(target_os = "linux")]
 mod there;
-#[cfg(target_os = "linux")]
-#[path = "../../../examples/live_stress/told.rs"]
-mod told;
 
 use std::process::ExitCode;
 
@@ -48,7 +48,8 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(problem) => {
             eprintln!(
-                "{problem}\nusage: remote_live_stress [--seconds S] [--readers N] [--seed X] [--executions N]"
+                "{problem}\nusage: remote_live_stress [--seconds S] [--readers N] [--seed X] [--executions N] \
+                 [--sites loaded,settled]"
             );
             ExitCode::from(2)
         }
@@ -66,19 +67,22 @@ fn main() -> ExitCode {
 #[cfg(target_os = "linux")]
 fn tell() -> Result<bool, String> {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    let config = told::options(cores)?;
+    let config = options::options(cores)?;
     if config.disturbed {
         return Err("--disturbed is for code of this process".into());
+    }
+    if config.sites != [stress::SiteKind::Loaded] {
+        return Err("--sites: only loaded ones can be another process's".into());
     }
     println!("{cores} cores, {config:?}\n{NOT_THERE}");
     let executor = there::spawn()?;
     let watched = there::Watched::start(&executor);
-    let totals = stress::run(config, &there::host(executor));
+    let totals = stress::run(&config, &there::host(executor));
     let seen = watched.end();
     println!("{seen}");
     match totals {
         Ok(totals) => {
-            told::print(&totals);
+            options::print(&config, &totals);
             Ok(seen.is_right() && totals.failures == 0)
         }
         Err(error) => {

@@ -165,7 +165,7 @@ pub(in crate::memory) fn is_empty() -> bool {
 }
 
 /// Whether somebody went in nevertheless since it was closed.
-pub(in crate::memory) fn was_broken() -> bool {
+pub(crate) fn was_broken() -> bool {
     BROKEN.load(Ordering::SeqCst)
 }
 

@@ -20,19 +20,20 @@ fn readers_there_get_the_old_answer_or_the_new_one() {
         seed: 1,
         executions: 0,
         disturbed: false,
+        sites: vec![stress::SiteKind::Loaded],
         settles: true,
     };
     let executor = common::executor();
     let watched = Watched::start(&executor);
-    let totals = stress::run(config, &there::host(executor)).unwrap();
+    let totals = stress::run(&config, &there::host(executor)).unwrap();
     let seen = watched.end();
     println!("{config:?}\n{totals:#?}\n{seen}");
     assert!(seen.is_right(), "{seen}");
     assert_eq!(totals.failures, 0);
     for exercised in [
         totals.executions,
-        totals.patches,
-        totals.restores,
+        totals.patches(),
+        totals.restores(),
         totals.invalidations,
         totals.reclaimed,
         totals.deoptimized,

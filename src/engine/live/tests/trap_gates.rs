@@ -253,6 +253,32 @@ fn the_note_of_an_open_site_says_that_it_is_executed_again() {
     }
 }
 
+/// A fork's child would have the new note, and not the stub that it names.
+#[test]
+fn notes_are_not_changed_while_a_fork_is_under_way() {
+    use crate::memory::fork::gate;
+    assert!(in_child(|| {
+        let (engine, emitted) = (engine(), Emitted::new(Content::Nops, 60));
+        let module = emitted.running(&engine);
+        let site = module.sites().next().unwrap();
+        engine.patch(ID, &adds(20)).unwrap();
+        let before = noted(&site);
+        assert!(is_closed(&site) && before.is_some());
+        // As another thread's fork does, which takes longer than a writer waits: the child gets no
+        // code then.
+        gate::close();
+        thread::scope(|scope| {
+            let patch = scope.spawn(|| engine.patch(ID, &adds(30)));
+            while noted(&site) == before {
+                thread::yield_now();
+            }
+            let has_waited = gate::was_broken();
+            patch.join().unwrap().unwrap();
+            has_waited
+        })
+    }));
+}
+
 #[test]
 fn a_site_closed_by_a_trap_waits_for_quiescent_threads_through_later_patches() {
     for content in [Content::Nops, Content::Instructions] {
