@@ -42,9 +42,14 @@ pub(in crate::engine) struct JumpExchange {
     old: u64,
     new: u64,
     range: CodeRange,
-    /// What the handler of traps does, if it is asked.
-    note: Option<TrapNote>,
-    rewrite: Option<Box<Rewrite>>,
+    /// Few need it: apart, so that the others are small, of which settling moves thousands.
+    trap: Option<Box<TrapChange>>,
+}
+
+/// What a change does with a trap.
+struct TrapChange {
+    note: TrapNote,
+    rewrite: Option<Rewrite>,
 }
 
 /// What the handler does with a thread that has executed a trap at a site.
@@ -145,7 +150,12 @@ fn compare(set: &mut ChangeSet, side: Side) -> Outcome {
 /// Publishes what was exchanged, and compares the sites with what they have become.
 #[inline]
 pub(in crate::engine) fn publish(publisher: &Publisher, set: &mut ChangeSet) -> Outcome {
-    let published = publisher.publish(&set.ranges, set.level);
+    // Where something was rewritten, every core has serialized since all gates were closed: none executes the old bytes.
+    let level = match set.rewrites {
+        true => Level::Eventual,
+        false => set.level,
+    };
+    let published = publisher.publish(&set.ranges, level);
     set.found.check(published)?;
     // protection: live-exchange-is-read-back
     compare(set, Side::New)
@@ -256,14 +266,14 @@ impl JumpExchange {
             old: in_word(addr, &mut old.iter().copied()),
             new: in_word(addr, &mut new.iter().copied()),
             range: CodeRange::new(addr, old.len() as u64).expect("a quadword's bytes have addresses"),
-            note: None,
-            rewrite: None,
+            trap: None,
         }
     }
 
     /// The same, which the handler of traps is told of.
     pub(super) fn noting(mut self, note: TrapNote) -> Self {
-        self.note = Some(note);
+        let rewrite = None;
+        self.trap = Some(Box::new(TrapChange { note, rewrite }));
         self
     }
 
@@ -275,43 +285,48 @@ impl JumpExchange {
             |bytes| short::of(<[u8]>::get(bytes, trap.len()..).expect("a trap is shorter than its site"));
         self.range = CodeRange::new(start, old.len() as u64).expect("a site's bytes have addresses");
         let at = start.plus(Len::new(trap.len() as u32));
-        self.rewrite = Some(Box::new(Rewrite {
+        let trap_change = self.trap.as_mut().expect("what is rewritten has a note");
+        trap_change.rewrite = Some(Rewrite {
             trap: in_word(start, &mut trap.iter().copied()),
             at: at.expect("a site's bytes have addresses"),
             old: behind(old),
             new: behind(new),
-        }));
+        });
         self
     }
 
     /// Whether bytes are rewritten behind a trap.
     pub(in crate::engine) fn is_rewriting(&self) -> bool {
-        self.rewrite.is_some()
+        self.rewrite().is_some()
     }
 
     /// What the handler of traps is told.
     pub(super) fn note(&self) -> Option<TrapNote> {
-        self.note
+        self.trap.as_ref().map(|trap| trap.note)
+    }
+
+    fn rewrite(&self) -> Option<&Rewrite> {
+        self.trap.as_ref()?.rewrite.as_ref()
     }
 
     pub(in crate::engine) fn notes_trap(&self) -> bool {
-        self.note.is_some()
+        self.trap.is_some()
     }
 
     /// Whether it closes a site by a trap, and leaves it so.
     pub(in crate::engine) fn leaves_trap(&self) -> bool {
-        self.note.is_some_and(|note| note.closes)
+        self.note().is_some_and(|note| note.closes)
     }
 
     /// Whether a note of it may have been followed before it was made, and after it was refused:
     /// the site is changed by traps again and again.
     pub(in crate::engine) fn is_exposed_by_its_note(&self) -> bool {
-        self.note.is_some_and(|note| note.before.is_some())
+        self.note().is_some_and(|note| note.before.is_some())
     }
 
     /// What is exchanged by one store. The gate of a site that is rewritten is closed by its trap.
     pub(super) fn close(&self) -> Result<()> {
-        match &self.rewrite {
+        match self.rewrite() {
             None => self.store(self.old, self.new),
             Some(rewrite) => self.store(self.old, rewrite.trap),
         }
@@ -322,7 +337,7 @@ impl JumpExchange {
     }
 
     fn write_behind(&self, side: Side) -> Result<()> {
-        let Some(rewrite) = &self.rewrite else {
+        let Some(rewrite) = self.rewrite() else {
             return Ok(());
         };
         match side {
@@ -333,21 +348,19 @@ impl JumpExchange {
 
     /// Opens the gate of a site that was rewritten.
     fn open(&self) -> Result<()> {
-        self.rewrite
-            .as_ref()
+        self.rewrite()
             .map_or(Ok(()), |rewrite| self.store(rewrite.trap, self.new))
     }
 
     /// Opens it as it was before.
     fn reopen(&self) -> Result<()> {
-        self.rewrite
-            .as_ref()
+        self.rewrite()
             .map_or(Ok(()), |rewrite| self.store(rewrite.trap, self.old))
     }
 
     /// Closes the gate of a site that may have been opened already.
     fn close_again(&self) -> Result<()> {
-        let Some(rewrite) = &self.rewrite else {
+        let Some(rewrite) = self.rewrite() else {
             return Ok(());
         };
         let mut word = [0; 8];
