@@ -506,14 +506,15 @@ impl States {
         state.lasting.closed_since = Some(state.version);
     }
 
-    /// Notes that a site was settled: these are its bytes now.
+    /// Notes that a site was settled: these are its bytes now. Returns the stub that it was in, if it
+    /// moves out of that.
     pub(super) fn note_settled(
         &mut self,
-        index: StateIndex,
+        (index, moves): (StateIndex, bool),
         (site, addr): (SiteKey, CodeAddr),
         bytes: &[u8],
         time: CoarseTime,
-    ) {
+    ) -> Option<Box<Stub>> {
         let version = self.next_version();
         let state = self.places.get_mut(index.0).and_then(Option::as_mut);
         let state = state.or_abort("a site that was written has a state");
@@ -530,11 +531,10 @@ impl States {
         };
         self.journal.add(time, std::iter::once(record));
         short::assign(&mut installed.bytes, bytes);
-    }
-
-    /// Takes the stub of a site whose code was moved out of it.
-    pub(super) fn take_stub(&mut self, index: StateIndex) -> Option<Box<Stub>> {
-        self.written(index).installed.stub.take()
+        match moves {
+            true => installed.stub.take(),
+            false => None,
+        }
     }
 
     /// Lets a site keep the stub of what has just been replaced.

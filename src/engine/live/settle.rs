@@ -132,11 +132,16 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     states.file();
     let passed = shared.epochs.passed();
     let mut ready = std::mem::take(&mut states.settling);
-    ready.retain_mut(|one| one.is_still_closed(states));
+    let mut any_jumps = false;
+    ready.retain_mut(|one| {
+        let is_still_closed = one.is_still_closed(states);
+        any_jumps |= one.way == Way::AsJump;
+        is_still_closed
+    });
     // protection: gates-open-after-a-grace-period
     let is_ready = |one: &Settling| passed.has(one.epoch, one.way.needs());
     let mut waiting = Vec::new();
-    if ready.iter().any(|one| one.way == Way::AsJump) {
+    if any_jumps {
         // One that was patched while it waited was listed once more.
         // protection: a-site-is-opened-once
         ready.sort_by_key(|one| (one.range.start(), one.epoch));
@@ -168,7 +173,8 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
         epoch = Some(begun);
     }
     each(&mut ready, states, &mut keep_first, Settling::open);
-    for one in ready.iter().filter(|one| one.way == Way::AsJump) {
+    let jumps = ready.iter().filter(|one| any_jumps && one.way == Way::AsJump);
+    for one in jumps {
         // protection: what-is-settled-as-a-jump-is-executed-again
         let noted = super::trap::execute_again(&shared.publisher, one.range.start());
         _ = noted.map_err(&mut keep_first);
@@ -231,9 +237,8 @@ fn record(shared: &Shared, states: &mut States, settled: &[Settling]) {
     time.take();
     for one in settled {
         let place = (one.site, one.range.start());
-        states.note_settled(one.index, place, &one.bytes, time);
-        let moved = one.way == Way::InPlace;
-        if let Some(stub) = moved.then(|| states.take_stub(one.index)).flatten() {
+        let moves = one.way == Way::InPlace;
+        if let Some(stub) = states.note_settled((one.index, moves), place, &one.bytes, time) {
             let until = match stub.calls {
                 true => Until::Reported(QuiescentState::Quiescent),
                 false => Until::Reported(QuiescentState::Checkpoint),
