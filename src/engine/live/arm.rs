@@ -44,6 +44,11 @@ pub(in crate::engine) struct Arming {
 }
 
 impl Arming {
+    /// Whether its bytes are written: threads may be in code that has run.
+    fn is_rewritten(&self) -> bool {
+        !self.is_trapped && !self.site.module().is_released()
+    }
+
     /// Frees what was made for it: nothing branches there.
     pub(in crate::engine) fn discard(&mut self, shared: &Shared) {
         self.stubs.drain(..).for_each(|slot| shared.stubs.discard(slot));
@@ -276,8 +281,7 @@ fn displace(shared: &Shared, arming: &mut Arming) -> Result<CodeAddr> {
 
 /// Writes the armed bytes; if one site cannot be, those before it get their original bytes back.
 fn write(arming: &[Arming]) -> Result<()> {
-    let rewritten = |one: &&Arming| one.armed != one.original;
-    for (at, one) in arming.iter().enumerate().filter(|(_, one)| rewritten(one)) {
+    for (at, one) in arming.iter().enumerate().filter(|(_, one)| one.is_rewritten()) {
         if let Err(cause) = write_one(one, &one.armed) {
             return Err(undo(arming.iter().take(at + 1), cause));
         }
@@ -289,7 +293,7 @@ fn write(arming: &[Arming]) -> Result<()> {
 #[cold]
 fn undo<'a>(written: impl Iterator<Item = &'a Arming>, cause: Error) -> Error {
     let lost: Vec<_> = written
-        .filter(|done| done.armed != done.original)
+        .filter(|done| done.is_rewritten())
         // protection: arming-fails-whole
         .filter(|done| write_one(done, &done.original).is_err())
         .map(|done| (*done.site.name(), Fate::Unknown))
