@@ -300,20 +300,22 @@ fn verify(tool: &PathBuf, target: &Target, path: &Path, spoil: bool) -> Result<u
 
 fn compare(folder: &str) {
     let target = TARGETS.iter().find(|target| target.folder == folder).unwrap();
-    let (mut fields, mut compared) = (0, 0);
+    let (mut fields, mut compared, mut skipped) = (0, 0, 0);
     // To start it takes as long as to compare an object.
     let mut tools = BTreeMap::new();
     for (path, version) in objects(folder) {
         let found = tools.entry(version.clone()).or_insert_with(|| tool(&version));
         let Some(tool) = found else {
             println!("skipped: no llvm-rtdyld-{version}");
+            skipped += 1;
             continue;
         };
         fields += verify(tool, target, &path, false).unwrap_or_else(|error| panic!("{error}"));
         compared += 1;
     }
     println!("{folder}: {fields} fields of {compared} objects are equal");
-    assert!(compared == 0 || fields >= target.at_least, "{fields}");
+    // The objects are of two versions, of which a machine may have one.
+    assert!(skipped > 0 || fields >= target.at_least, "{fields}");
 }
 
 #[test]

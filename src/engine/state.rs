@@ -341,6 +341,8 @@ pub(super) struct States {
     closed: Vec<SiteKey>,
     /// Sites that are settled when every thread has passed their epoch.
     pub(super) settling: Vec<Settling>,
+    /// Whether any site was ever closed by a trap, and left so.
+    has_trapped: bool,
     pub(super) journal: Journal,
     /// What is known of sequences, for whoever prepares a change.
     pub(super) templates: RefCell<Templates>,
@@ -504,6 +506,12 @@ impl States {
     pub(super) fn note_trapped(&mut self, index: StateIndex) {
         let state = self.written(index);
         state.lasting.closed_since = Some(state.version);
+        self.has_trapped = true;
+    }
+
+    /// Whether any site was ever closed by a trap, and left so.
+    pub(super) fn has_trapped(&self) -> bool {
+        self.has_trapped
     }
 
     /// Notes that a site was settled: these are its bytes now. Returns the stub that it was in, if it

@@ -34,7 +34,7 @@ use crate::addr::{CodeRange, Len};
 use crate::arch::exchange;
 use crate::engine::observe::Event;
 use crate::engine::retire::{RetiredCode, Until};
-use crate::engine::state::{ExitStubKind, SiteState, StateIndex, States, Status};
+use crate::engine::state::{ExitStubKind, SiteState, StateIndex, States, Status, Stub};
 use crate::engine::{Engine, Shared};
 use crate::error::Fate;
 use crate::memory::fork::gate::Writing;
@@ -127,44 +127,38 @@ impl Engine {
     }
 }
 
+/// Each of thousands of sites takes several lines of memory: every step goes once over all of them,
+/// and does there what it has to.
 fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     // What was committed before comes first in the journal.
     states.file();
     let passed = shared.epochs.passed();
-    let mut ready = std::mem::take(&mut states.settling);
-    let mut any_jumps = false;
-    ready.retain_mut(|one| {
-        let is_still_closed = one.is_still_closed(states);
-        any_jumps |= one.way == Way::AsJump;
-        is_still_closed
-    });
     // protection: gates-open-after-a-grace-period
     let is_ready = |one: &Settling| passed.has(one.epoch, one.way.needs());
-    let mut waiting = Vec::new();
-    if any_jumps {
-        // One that was patched while it waited was listed once more.
-        // protection: a-site-is-opened-once
-        ready.sort_by_key(|one| (one.range.start(), one.epoch));
-        ready.dedup_by_key(|one| one.index);
-    }
-    // Mostly all are, and none has to be moved.
-    if !ready.iter().all(is_ready) {
-        (ready, waiting) = ready.into_iter().partition(is_ready);
-    }
+    let (mut ready, waiting) = take_ready(states, is_ready);
     states.settling = waiting;
     states.retired.make_room(ready.len());
     // Until all gates are open: a fork's child has the bytes as they are between two steps.
     let writing = Writing::enter();
     let mut first_error = None;
     let mut keep_first = |error: Error| _ = first_error.get_or_insert(error);
-    each(&mut ready, states, &mut keep_first, Settling::rewrite);
+    let mut ranges = Vec::with_capacity(ready.len());
+    each(&mut ready, states, &mut keep_first, |one, states| {
+        if !one.is_still_closed(states) {
+            return Ok(false);
+        }
+        one.rewrite(states)?;
+        ranges.push(one.range);
+        Ok(true)
+    });
     let mut epoch = None;
     if !ready.is_empty() || states.has_closed() || states.retired.has_fresh() {
-        let ranges: Vec<CodeRange> = ready.iter().map(|one| one.range).collect();
         // protection: settling-serializes-before-gates-open
         let published = shared.publisher.publish(&ranges, Level::Immediate);
         if let Err(error) = published {
-            each(&mut ready, states, &mut keep_first, Settling::rewrite_again);
+            each(&mut ready, states, &mut keep_first, |one, states| {
+                one.rewrite_again(states).map(|()| true)
+            });
             states.settling.extend(ready);
             return Err(first_error.unwrap_or(error.into()));
         }
@@ -172,20 +166,35 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
         states.retired.stamp(begun);
         epoch = Some(begun);
     }
-    each(&mut ready, states, &mut keep_first, Settling::open);
-    let jumps = ready.iter().filter(|one| any_jumps && one.way == Way::AsJump);
-    for one in jumps {
-        // protection: what-is-settled-as-a-jump-is-executed-again
-        let noted = super::trap::execute_again(&shared.publisher, one.range.start());
-        _ = noted.map_err(&mut keep_first);
-    }
-    let gates: Vec<CodeRange> = ready.iter().map(|one| one.opening.range()).collect();
-    let published = shared.publisher.publish(&gates, Level::Eventual);
+    ranges.clear();
+    let (mut stubs, mut time) = (Vec::with_capacity(ready.len()), CoarseTime::default());
+    time.take();
+    each(&mut ready, states, &mut keep_first, |one, states| {
+        one.open(states)?;
+        ranges.push(one.opening.range());
+        let (index, place) = (one.index, (one.site, one.range.start()));
+        match one.way {
+            Way::InPlace => stubs.extend(states.note_settled((index, true), place, &one.bytes, time)),
+            Way::AsJump => {
+                states.note_settled((index, false), place, &one.bytes, time);
+                // protection: what-is-settled-as-a-jump-is-executed-again
+                super::trap::execute_again(&shared.publisher, one.range.start())?;
+            }
+        }
+        Ok(true)
+    });
+    let published = shared.publisher.publish(&ranges, Level::Eventual);
     drop(writing);
     if let Err(error) = published {
         keep_first(error.into());
     }
-    record(shared, states, &ready);
+    retire(shared, states, stubs);
+    if shared.observers.any() {
+        for one in &ready {
+            let site = one.site(states);
+            shared.observers.tell(&Event::Settled { site: &site });
+        }
+    }
     let mut done = Settled {
         settled: ready.len(),
         ..Settled::default()
@@ -206,52 +215,70 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     }
 }
 
-/// Takes a step with each of the sites. Those with which it fails are no longer among them: they
-/// are tried again by the next call, if they are as they were.
-fn each(
-    ready: &mut Vec<Settling>,
-    states: &mut States,
-    failed: &mut impl FnMut(Error),
-    step: impl Fn(&Settling, &mut States) -> Result<()>,
-) {
-    let mut at = 0;
-    while let Some(one) = ready.get(at) {
-        match step(one, states) {
-            Ok(()) => at += 1,
-            Err(error) => {
-                let one = ready.remove(at);
-                // protection: what-was-refused-is-settled-later
-                if !matches!(error, Error::RollBackFailed { .. } | Error::BytesChanged { .. }) {
-                    states.settling.push(one);
-                }
-                failed(error);
-            }
+/// The sites whose grace period has passed, and the others.
+fn take_ready(states: &mut States, is_ready: impl Fn(&Settling) -> bool) -> (Vec<Settling>, Vec<Settling>) {
+    let mut all = std::mem::take(&mut states.settling);
+    if states.has_trapped() {
+        // One that was patched while it waited was listed once more.
+        // protection: a-site-is-opened-once
+        all.sort_by_key(|one| (one.range.start(), one.epoch));
+        all.dedup_by_key(|one| one.index);
+    }
+    // Mostly all are, and none has to be moved.
+    match all.iter().all(&is_ready) {
+        true => (all, Vec::new()),
+        false => {
+            let (ready, mut waiting): (Vec<_>, Vec<_>) = all.into_iter().partition(is_ready);
+            waiting.retain_mut(|one| one.is_still_closed(states));
+            (ready, waiting)
         }
     }
 }
 
-/// Makes what was moved in place the state of the sites, retires their stubs, and tells of it.
-fn record(shared: &Shared, states: &mut States, settled: &[Settling]) {
-    let since = (Moment::now(), shared.observers.now());
-    let mut time = CoarseTime::default();
-    time.take();
-    for one in settled {
-        let place = (one.site, one.range.start());
-        let moves = one.way == Way::InPlace;
-        if let Some(stub) = states.note_settled((one.index, moves), place, &one.bytes, time) {
-            let until = match stub.calls {
-                true => Until::Reported(QuiescentState::Quiescent),
-                false => Until::Reported(QuiescentState::Checkpoint),
-            };
-            // protection: the-stub-of-a-settled-site-is-retired
-            states.retired.retire(until, RetiredCode::stub(stub, since));
+/// Takes a step with each site, and leaves out those of which it fails or says so.
+#[inline(always)] // A call for each of a thousand.
+fn each(
+    ready: &mut Vec<Settling>,
+    states: &mut States,
+    failed: &mut impl FnMut(Error),
+    mut step: impl FnMut(&mut Settling, &mut States) -> Result<bool>,
+) {
+    let mut left_out = Vec::new();
+    for (at, one) in ready.iter_mut().enumerate() {
+        match step(one, states) {
+            Ok(true) => {}
+            Ok(false) => left_out.push((at, false)),
+            Err(error) => {
+                // protection: what-was-refused-is-settled-later
+                let is_later = !matches!(error, Error::RollBackFailed { .. } | Error::BytesChanged { .. });
+                left_out.push((at, is_later));
+                failed(error);
+            }
         }
     }
-    if shared.observers.any() {
-        for one in settled {
-            let site = one.site(states);
-            shared.observers.tell(&Event::Settled { site: &site });
+    if left_out.is_empty() {
+        return;
+    }
+    let mut left_out = left_out.into_iter().peekable();
+    for (at, one) in std::mem::take(ready).into_iter().enumerate() {
+        match left_out.next_if(|(left_out, _)| *left_out == at) {
+            None => ready.push(one),
+            Some((_, true)) => states.settling.push(one),
+            Some((_, false)) => {}
         }
+    }
+}
+
+/// Retires the stubs of what was moved in place.
+fn retire(shared: &Shared, states: &mut States, stubs: impl IntoIterator<Item = Box<Stub>>) {
+    let since = (Moment::now(), shared.observers.now());
+    for stub in stubs {
+        let until = match stub.calls {
+            true => Until::Reported(QuiescentState::Quiescent),
+            false => Until::Reported(QuiescentState::Checkpoint),
+        };
+        // protection: the-stub-of-a-settled-site-is-retired
+        states.retired.retire(until, RetiredCode::stub(stub, since));
     }
 }
 
