@@ -8,7 +8,7 @@ use std::mem::{self, ManuallyDrop};
 use std::time::Instant;
 
 use super::change::{ChangeSet, OldStub, SiteChange};
-use super::fault::{self, Fault, Outcome};
+use super::fault::{self, Fault, Noted, Outcome};
 use super::live::{self, JumpExchange};
 use super::observe::{self, Boxed, CodeOwner, FreedCode};
 use super::retire::RetiredCode;
@@ -105,6 +105,9 @@ impl<'e> Prepared<'e> {
             shared.free_code(made);
             return Err(shared.refused(states, error, since).into());
         }
+        if set.rewrites {
+            live::note_opened(&shared.publisher, set.live());
+        }
         ManuallyDrop::into_inner(set).record(shared, states, since);
         Ok(receipt)
     }
@@ -162,33 +165,12 @@ impl ChangeSet {
     /// are live no thread is stopped.
     #[inline]
     fn apply(&mut self, shared: &Shared, states: &States) -> Outcome {
-        let mut noting: Option<Writing> = None;
-        if self.live().iter().any(SiteChange::is_trap) {
-            // The note of a closed site is its change. A fork's child has the notes as they are when it is made, and the
-            // code as it was a moment before: it could be sent to a stub that it does not have.
-            // protection: traps-are-noted-between-forks
-            noting = Some(Writing::enter());
-            // Here, as noting may allocate. The note of another that was committed is not overwritten.
-            // protection: trap-is-current-before-it-is-noted
-            self.check_current(states)?;
-            // protection: trap-is-noted-before-it-is-written
-            let noted = live::note_traps(&shared.publisher, self.live());
-            let mut exchanges = self.live().iter().filter_map(|change| change.exchange.as_deref());
-            // protection: what-was-noted-has-been-reachable
-            self.exposed = exchanges.any(JumpExchange::is_exposed_by_its_note);
-            self.found.check(noted)?;
-        }
-        let applied = self.apply_noted(shared, states, noting.is_some());
-        if applied.is_ok() && self.rewrites {
-            live::note_opened(&shared.publisher, self.live());
-        }
-        applied
-    }
-
-    /// The same, when the handler of traps knows what to do: then no fork is under way, and none
-    /// begins.
-    #[inline]
-    fn apply_noted(&mut self, shared: &Shared, states: &States, is_noted: bool) -> Outcome {
+        let is_noted = self.live().iter().any(SiteChange::is_trap);
+        // Until all is written, no fork is under way, and none begins.
+        let _noting = match is_noted {
+            true => Some(self.note_traps(shared, states)?),
+            false => None,
+        };
         if self.is_live() {
             let _writing = (!is_noted).then(Writing::enter);
             return self.apply_live(shared, states);
@@ -220,6 +202,25 @@ impl ChangeSet {
                 Err(error) => return self.found.check(Err(self.name_site(error))),
             }
         }
+    }
+
+    /// Tells the handler of traps what it is to do. The note of a closed site is its change. A fork's
+    /// child has the notes as they are when it is made, and the code as it was a moment before: it
+    /// could be sent to a stub that it does not have.
+    #[cold]
+    fn note_traps(&mut self, shared: &Shared, states: &States) -> core::result::Result<Writing, Noted> {
+        // protection: traps-are-noted-between-forks
+        let writing = Writing::enter();
+        // Here, as noting may allocate. The note of another that was committed is not overwritten.
+        // protection: trap-is-current-before-it-is-noted
+        self.check_current(states)?;
+        // protection: trap-is-noted-before-it-is-written
+        let noted = live::note_traps(&shared.publisher, self.live());
+        let mut exchanges = self.live().iter().filter_map(|change| change.exchange.as_deref());
+        // protection: what-was-noted-has-been-reachable
+        self.exposed = exchanges.any(JumpExchange::is_exposed_by_its_note);
+        self.found.check(noted)?;
+        Ok(writing)
     }
 
     /// Exchanges the patchable jumps of a transaction that has only live sites, and publishes once.
