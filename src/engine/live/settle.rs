@@ -34,7 +34,7 @@ use crate::addr::{CodeRange, Len};
 use crate::arch::exchange;
 use crate::engine::observe::Event;
 use crate::engine::retire::{RetiredCode, Until};
-use crate::engine::state::{ExitStubKind, SiteState, StateIndex, States, Status, Stub};
+use crate::engine::state::{ExitStubKind, SiteState, StateIndex, States, Status};
 use crate::engine::{Engine, Shared};
 use crate::error::Fate;
 use crate::memory::fork::gate::Writing;
@@ -59,7 +59,8 @@ pub struct Settled {
     pub staying: usize,
 }
 
-/// A site that is about to be settled.
+/// A site that is about to be settled, with all that its state says of it: a thousand sites' states
+/// lie anywhere, and are looked up once, when they change.
 pub(in crate::engine) struct Settling {
     site: SiteKey,
     index: StateIndex,
@@ -68,11 +69,14 @@ pub(in crate::engine) struct Settling {
     range: CodeRange,
     /// How many bytes there are up to the end of the gate.
     gate_end: Len,
-    /// The bytes of the settled site.
+    /// The bytes of the site while it is closed, and settled.
+    closed: Bytes,
     bytes: Bytes,
     /// Opens the gate.
     opening: JumpExchange,
     way: Way,
+    /// What its stub is retired until, if its code moves out of that.
+    retired_until: Until,
     /// What closed it: see [`SiteState`].
     closed_since: Option<u64>,
     /// Whoever has reported in this epoch or later is not behind the gate.
@@ -174,7 +178,10 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
         ranges.push(one.opening.range());
         let (index, place) = (one.index, (one.site, one.range.start()));
         match one.way {
-            Way::InPlace => stubs.extend(states.note_settled((index, true), place, &one.bytes, time)),
+            Way::InPlace => {
+                let stub = states.note_settled((index, true), place, &one.bytes, time);
+                stubs.extend(stub.map(|stub| (one.retired_until, stub)));
+            }
             Way::AsJump => {
                 states.note_settled((index, false), place, &one.bytes, time);
                 // protection: what-is-settled-as-a-jump-is-executed-again
@@ -188,7 +195,11 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     if let Err(error) = published {
         keep_first(error.into());
     }
-    retire(shared, states, stubs);
+    let since = (Moment::now(), shared.observers.now());
+    for (until, stub) in stubs {
+        // protection: the-stub-of-a-settled-site-is-retired
+        states.retired.retire(until, RetiredCode::stub(stub, since));
+    }
     if shared.observers.any() {
         for one in &ready {
             let site = one.site(states);
@@ -269,19 +280,6 @@ fn each(
     }
 }
 
-/// Retires the stubs of what was moved in place.
-fn retire(shared: &Shared, states: &mut States, stubs: impl IntoIterator<Item = Box<Stub>>) {
-    let since = (Moment::now(), shared.observers.now());
-    for stub in stubs {
-        let until = match stub.calls {
-            true => Until::Reported(QuiescentState::Quiescent),
-            false => Until::Reported(QuiescentState::Checkpoint),
-        };
-        // protection: the-stub-of-a-settled-site-is-retired
-        states.retired.retire(until, RetiredCode::stub(stub, since));
-    }
-}
-
 /// What a site will hold when it is settled, for which threads have to report that epoch; `None` for
 /// one that stays as it is.
 fn plan(states: &States, index: StateIndex, site: Site, epoch: u64) -> Result<Option<Settling>> {
@@ -298,9 +296,14 @@ fn plan(states: &States, index: StateIndex, site: Site, epoch: u64) -> Result<Op
         range: state.lasting.range,
         epoch,
         gate_end: planned.gate_end,
+        closed: state.installed.bytes.clone(),
         bytes: planned.bytes,
         opening: planned.opening,
         way: planned.way,
+        retired_until: match &state.installed.stub {
+            Some(stub) if !stub.calls => Until::Reported(QuiescentState::Checkpoint),
+            _ => Until::Reported(QuiescentState::Quiescent),
+        },
         closed_since: state.lasting.closed_since,
     }))
 }
@@ -449,14 +452,12 @@ impl Settling {
     /// Writes what will be behind the gate, which is closed. What the site should hold is compared
     /// first.
     fn rewrite(&self, states: &mut States) -> Result<()> {
-        let state = states.at(self.index).expect("the site is current");
-        let expected = &state.installed.bytes;
         // protection: settling-compares-the-old-bytes
-        if !self.opening.holds(self.range.start(), expected)? {
+        if !self.opening.holds(self.range.start(), &self.closed)? {
             let site = self.site(states);
             return Err(Error::BytesChanged {
                 site: site.name(),
-                expected: expected.to_vec(),
+                expected: self.closed.to_vec(),
                 found: site.read()?,
             });
         }
@@ -469,9 +470,8 @@ impl Settling {
     /// Writes the old bytes behind the gate again.
     #[cold]
     fn rewrite_again(&self, states: &mut States) -> Result<()> {
-        let state = states.at(self.index).expect("the site is current");
-        let old = state.installed.bytes.clone();
-        self.write_behind(&old).map_err(|cause| self.lose(states, cause))
+        self.write_behind(&self.closed)
+            .map_err(|cause| self.lose(states, cause))
     }
 
     /// Undoes what was written behind the gate, and returns why, with what became of it.
