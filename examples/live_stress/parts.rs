@@ -44,11 +44,11 @@ impl SiteKind {
     }
 
     /// Whether there is such code for this machine. The kinds that are written in assembly are for
-    /// x86-64.
+    /// x86-64; an emulator's list of mappings is not that of the program's pages, which Remap judges.
     pub(crate) const fn is_available(self) -> bool {
         match self {
             Self::Loaded => true,
-            Self::Remapped => cfg!(target_os = "linux"),
+            Self::Remapped => cfg!(all(target_os = "linux", not(emulated))),
             Self::Told | Self::Unaligned | Self::OwnText => {
                 cfg!(all(target_os = "linux", target_arch = "x86_64"))
             }
