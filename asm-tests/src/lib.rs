@@ -31,6 +31,7 @@ pub mod live;
 pub mod protections;
 pub mod random_ir;
 mod symbols;
+pub mod tools;
 
 pub use folder::{Folder, NATIVE};
 pub use ir::{Function, Param, Site, Source, Target};

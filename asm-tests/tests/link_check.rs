@@ -79,7 +79,7 @@ fn every_relocation_has_checks() {
 }
 
 fn llvm(tool: &str) -> Option<Command> {
-    let found = Command::new(tool).arg("--version").output().is_ok();
+    let found = asm_tests::tools::is_there(tool);
     if !found {
         println!("skipped: no {tool}");
     }

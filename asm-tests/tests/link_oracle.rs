@@ -18,6 +18,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use asm_tests::tools::is_there;
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::image::{
     Definition, Edge, Graph, Layout, LinkedImage, Object, Scope, Section, SectionRole, SegmentAddrs,
@@ -169,10 +170,6 @@ const SETS: &[Target] = &[
 /// Near enough for the tiny code model of AArch64, which reaches 1 MiB.
 fn external(name: &str) -> u64 {
     BASE + 0x8_0000 + name.bytes().map(u64::from).sum::<u64>() * 0x10
-}
-
-fn is_there(tool: &str) -> bool {
-    Command::new(tool).arg("--version").output().is_ok()
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {

@@ -97,11 +97,13 @@ impl Scheme {
     }
 
     /// The same, but nothing can be called there.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) const fn without_calls(self) -> Self {
         Self { calls: 0, ..self }
     }
 
     /// The same, with what is executed behind the site if that does not jump over it.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) const fn with_behind(self, behind: u64) -> Self {
         Self { behind, ..self }
     }

@@ -351,7 +351,7 @@ impl ChangeSet {
         let error = fault::explain(self);
         // protection: lost-sites-are-refused
         self.mark_lost(states);
-        // Notes are taken back.
+        // Notes are rolled back.
         let _writing = self.live().iter().any(SiteChange::is_trap).then(Writing::enter);
         match self.exposed {
             // protection: live-stub-of-a-rolled-back-patchable-jump-is-retired

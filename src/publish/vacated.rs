@@ -5,8 +5,9 @@
 //! exit stub has captured, may be an address in a site to which nobody returns; taken for a return
 //! address, it refuses a patch for as long as it is there.
 //!
-//! **Approach.** What changes is handed over with the offsets at which a thread can arrive that is
-//! elsewhere: the return offsets of what is there. A program counter counts everywhere.
+//! **Approach.** What changes is handed over with the offsets to which a thread can return whose
+//! program counter is in other code: the return offsets of what is there. A program counter counts
+//! at every address.
 //!
 //! **Invariant.** Return offsets are held as offsets, so that no return offset's address is a word
 //! of the stack of whoever looks.

@@ -12,6 +12,7 @@ mod compare;
 mod json;
 mod write;
 
+use crate::tools::is_there;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -135,10 +136,9 @@ const LLVMS: [Llvm; 2] = [
 /// Those that are there.
 #[must_use]
 pub fn llvms() -> Vec<Llvm> {
-    let runs = |program: &str| Command::new(program).arg("--version").output().is_ok();
     LLVMS
         .into_iter()
-        .filter(|llvm| runs(llvm.llc) && runs(llvm.opt))
+        .filter(|llvm| is_there(llvm.llc) && is_there(llvm.opt))
         .collect()
 }
 

@@ -27,8 +27,7 @@ const COMMON: &str = ".common";
 /// what it answered before will do.
 pub(crate) fn is_there() -> bool {
     // To start it takes as long as to link an object.
-    static IS_THERE: LazyLock<bool> =
-        LazyLock::new(|| !cfg!(emulated) && Command::new(TOOL).arg("--version").output().is_ok());
+    static IS_THERE: LazyLock<bool> = LazyLock::new(|| !cfg!(emulated) && asm_tests::tools::is_there(TOOL));
     *IS_THERE
 }
 

@@ -24,7 +24,7 @@
 //! Four steps, of which a change needs some; with where they stand in the code:
 //!
 //! 1. **Close.** One exchange sends every thread that arrives to a stub, which does the new thing
-//!    already: the patchable jump (`live::exchange`, `JumpExchange::close`), or a trap whose
+//!    already: the patchable jump (`live::exchange`, `JumpExchange::make`), or a trap whose
 //!    handler continues at the stub (`live::gate`, `live::trap`, `publish::trap`). From here on the patch
 //!    is in effect. An ordinary patch ends here. An Immediate one serializes all cores before it
 //!    returns (`live::publish`).

@@ -94,7 +94,7 @@ pub(in crate::engine) fn exchange(publisher: &Publisher, set: &mut ChangeSet) ->
     let maintained = publisher.maintain(set.outside());
     set.found.check(maintained)?;
     let _stage = latency::enter(Stage::Write);
-    let mut made = set.live().iter().map(|change| change.exchange().close());
+    let mut made = set.live().iter().map(|change| change.exchange().make());
     let refused = made
         .by_ref()
         .enumerate()
@@ -324,8 +324,8 @@ impl JumpExchange {
         self.note().is_some_and(|note| note.before.is_some())
     }
 
-    /// What is exchanged by one store. The gate of a site that is rewritten is closed by its trap.
-    pub(super) fn close(&self) -> Result<()> {
+    /// Makes the first store: the exchange, or, where bytes are rewritten, the closing by a trap.
+    pub(super) fn make(&self) -> Result<()> {
         match self.rewrite() {
             None => self.store(self.old, self.new),
             Some(rewrite) => self.store(self.old, rewrite.trap),

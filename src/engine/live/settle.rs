@@ -77,7 +77,7 @@ pub(in crate::engine) struct Settling {
     way: Way,
     /// What its stub is retired until, if its code moves out of that.
     retired_until: Until,
-    /// What closed it: see [`SiteState`].
+    /// Which change closed it by a trap, if one has.
     closed_since: Option<u64>,
     /// Whoever has reported in this epoch or later is not behind the gate.
     epoch: u64,
@@ -501,7 +501,7 @@ impl Settling {
 
     /// Opens the gate, and reads back.
     fn open(&self, states: &mut States) -> Result<()> {
-        if let Err(cause) = self.opening.close() {
+        if let Err(cause) = self.opening.make() {
             return Err(self.undo(states, cause));
         }
         // protection: a-settled-site-is-read-back

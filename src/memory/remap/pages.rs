@@ -50,7 +50,7 @@ pub(super) unsafe fn remap(pages: CodeRange, extra: ExtraFlags) -> Result<Double
     let (file, rw) = sys::copied_code_file(start, len).map_err(|refused| system_call(pages, refused))?;
     let exchange = || {
         let inode = sys::inode(&file).map_err(|errno| system_call(pages, ("fstat", errno)))?;
-        // protection: remap-is-tried-elsewhere
+        // protection: remap-is-tried-on-other-pages
         sys::try_executed_view(&file, len, extra)
             .map_err(|errno| system_call(pages, ("mmap of the executable view", errno)))?;
         #[cfg(test)]

@@ -42,7 +42,7 @@
 //!
 //! `starti` is there because the condition needs a program; leave it out where GDB attaches to one.
 //! The language is set because Rust's has no such casts. The program then takes its traps, and stops
-//! at breakpoints elsewhere as ever. In memory of the engine's only hardware breakpoints (`hbreak`)
+//! at its other breakpoints as ever. In memory of the engine's only hardware breakpoints (`hbreak`)
 //! can be set, as nothing can be written through what is executed. A `stepi` that comes to a trap
 //! takes it and does not stop behind it. Each trap takes GDB the better part of a millisecond.
 

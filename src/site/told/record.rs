@@ -97,7 +97,7 @@ impl Writer {
     fn size(&self, reg: DwarfReg) -> u16 {
         match self.arch {
             Arch::X86_64 | Arch::AArch64 if self.is_vector(reg) => 16,
-            // Elsewhere the numbers of vectors are those of floating-point registers as well.
+            // On the others the numbers of vectors are those of floating-point registers as well.
             _ => 8,
         }
     }

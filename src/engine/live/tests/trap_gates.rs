@@ -359,6 +359,29 @@ fn a_site_that_is_patched_while_it_waits_is_opened_once() {
     }
 }
 
+/// What was planned before a site was opened, or patched again, is forgotten, and what was planned
+/// since is not.
+#[test]
+fn what_was_planned_last_is_settled() {
+    let (engine, emitted) = (engine(), Emitted::new(Content::Nops, 61));
+    let _running = emitted.running(&engine);
+    let loaded = live_module(&engine);
+    let (thread, attached) = attached(&engine);
+    let site = site(&engine, ID);
+    let begin = || assert_eq!(engine.settle(&attached).unwrap().settled, 0);
+    engine.patch(ID, &adds(20)).unwrap();
+    engine.patch(107, &adding(1)).unwrap();
+    begin();
+    engine.restore(ID).unwrap();
+    engine.patch(ID, &adds(30)).unwrap();
+    engine.patch(107, &adding(2)).unwrap();
+    begin();
+    thread.quiescent();
+    assert_eq!(engine.settle(&attached).unwrap().settled, 2);
+    assert!(!is_closed(&site) && engine.settle(&attached).unwrap().waiting == 0);
+    assert_eq!((emitted.function()(0), call(&loaded, "any_7", 1000)), (30, 1002));
+}
+
 /// Each call of the memory fails once, at each step of each change.
 #[test]
 fn a_change_that_fails_at_any_step_leaves_what_was_there() {
