@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::OnReturn;
+use patchpoint::engine::LoadedCode;
+use patchpoint::image::Adoption;
+use patchpoint::memory::{Strategy, StrategyChoice};
 use patchpoint::publish::trap::Traps;
 use patchpoint::publish::{Attached, GracePeriod, NeverStopped};
 use patchpoint::sequence::{Sequence, arg, result};
@@ -225,10 +228,7 @@ pub fn exercise(
 
 /// Does something while another thread executes functions, and checks that they do what they did
 /// when they were compiled. Those without a known result are left out.
-///
-/// # Panics
-/// A function returned something else.
-pub fn while_executed<T>(engine: &Engine, functions: &[(Function, Computes)], what: impl FnOnce() -> T) -> T {
+fn while_executed<T>(engine: &Engine, functions: &[(Function, Computes)], what: impl FnOnce() -> T) -> T {
     let (stop, executions) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
@@ -255,6 +255,39 @@ pub fn while_executed<T>(engine: &Engine, functions: &[(Function, Computes)], wh
     })
 }
 
+/// Adopts code by the strategy that the engine chooses.
+///
+/// # Safety
+/// As for [`Adoption::promise`], and nobody has executed the code unless `has_run` says so.
+///
+/// # Panics
+/// The engine refuses it.
+pub unsafe fn adopt(engine: &Engine, adoption: Adoption, has_run: bool) -> LoadedCode {
+    let adoption = match has_run {
+        true => adoption,
+        false => adoption.not_yet_run(),
+    };
+    // SAFETY: the caller's promise.
+    let code = unsafe { adoption.promise() }.expect("it is described");
+    let adopted = engine.adopt(code, StrategyChoice::Auto);
+    adopted.expect("it is private memory")
+}
+
+/// Registers a module, which is found to be remapped; while another thread executes these functions of
+/// it, if it has run.
+pub fn registered(
+    engine: &Engine,
+    executed: Option<&[(Function, Computes)]>,
+    register: impl FnOnce() -> Module,
+) -> Module {
+    let module = match executed {
+        Some(functions) => while_executed(engine, functions, register),
+        None => register(),
+    };
+    assert_eq!(module.areas()[0].strategy(), Strategy::Remap);
+    module
+}
+
 /// Restores all sites that had something to restore.
 ///
 /// # Errors
@@ -268,7 +301,7 @@ pub fn restore(engine: &Engine, subjects: &[Subject]) -> Result<()> {
     Ok(())
 }
 
-/// Gives a module back, whose code is not executed any more.
+/// Unregisters a module whose code is not executed any more.
 ///
 /// # Safety
 /// No thread is in the code of the module, or will execute it before this returns, nor afterwards
@@ -276,7 +309,7 @@ pub fn restore(engine: &Engine, subjects: &[Subject]) -> Result<()> {
 ///
 /// # Errors
 /// What the engine refuses.
-pub unsafe fn give_back(engine: &Engine, module: Module) -> Result<()> {
+pub unsafe fn unregister(engine: &Engine, module: Module) -> Result<()> {
     // SAFETY: the caller's promise.
     let grace_period = unsafe { GracePeriod::promise() };
     engine.unregister(module, &grace_period)?;

@@ -18,12 +18,11 @@ use patchpoint::Engine;
 use patchpoint::addr::{CodeAddr, Len};
 use patchpoint::arch::{Arch, Convention, x86_64};
 use patchpoint::image::Adoption;
-use patchpoint::memory::{Strategy, StrategyChoice};
 use patchpoint::sequence::{Field, Sequence, arg};
 use patchpoint::site::{Site, SiteSpec};
 use patchpoint_producers::{CALLEE, Computes, Figures, Function, Sequences, Subject, Values, engine, lives};
 use patchpoint_producers::{added, added_or_called, adding_or_calling};
-use patchpoint_producers::{exercise, give_back, while_executed};
+use patchpoint_producers::{adopt, exercise, registered, unregister};
 
 /// How many functions of each kind there are.
 const KINDS: usize = 16;
@@ -203,15 +202,8 @@ fn live_once(
                 adoption.function(&function.name, CodeAddr::new(*start), Len::new(function.len))
             },
         );
-        let adoption = match has_run {
-            true => adoption,
-            false => adoption.not_yet_run(),
-        };
         // SAFETY: the code is mapped for good; unless said, nobody has executed it.
-        let code = unsafe { adoption.promise() }.expect("it is described");
-        let code = engine
-            .adopt(code, StrategyChoice::Auto)
-            .expect("it is private memory");
+        let code = unsafe { adopt(engine, adoption, has_run) };
         let sites = compiled.iter().zip(0_u64..).map(|(function, id)| {
             let site = SiteSpec::call(&function.name, function.call, 5).id(id);
             match function.is_patchable {
@@ -224,14 +216,9 @@ fn live_once(
         // SAFETY: what is told is true of the code, as Cranelift has told it.
         unsafe { engine.registration(code).sites(sites).live().finish() }.expect("its sites are as told")
     };
-    let patched = match has_run {
-        true => {
-            let executed: Vec<_> = starts.iter().map(|start| (function(start), ORIGINAL)).collect();
-            while_executed(engine, &executed, register)
-        }
-        false => register(),
-    };
-    assert_eq!(patched.areas()[0].strategy(), Strategy::Remap);
+    let all = starts.iter().map(|start| (function(start), ORIGINAL));
+    let executed: Option<Vec<_>> = has_run.then(|| all.collect());
+    let patched = registered(engine, executed.as_deref(), register);
     let subject = |site: Site| {
         let number = site.id().get() as usize;
         let (sequence, value): (Sequences, Values) = match compiled[number].is_patchable {
@@ -259,7 +246,7 @@ fn live_once(
     exercise(engine, &patched, &subjects, duration, figures, beside).expect("nothing is refused");
     drop(subjects);
     // SAFETY: the thread that has executed it is gone, and nobody else knows it.
-    unsafe { give_back(engine, patched) }.expect("it is registered");
+    unsafe { unregister(engine, patched) }.expect("it is registered");
 }
 
 fn is_patched_live(producer: &'static str, has_run: bool) {

@@ -14,8 +14,7 @@ use object::{Object, ObjectSection, SectionIndex};
 use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
 use patchpoint::image::Adoption;
-use patchpoint::memory::{Strategy, StrategyChoice};
-use patchpoint_producers::{Figures, Function, engine, exercise, give_back, lives, while_executed};
+use patchpoint_producers::{Figures, Function, adopt, engine, exercise, lives, registered, unregister};
 
 /// GDB's interface: `struct jit_code_entry`.
 #[repr(C)]
@@ -85,23 +84,13 @@ fn live_once(engine: &Engine, has_run: bool, duration: Duration, figures: &mut F
     // SAFETY: the IR gives every function this signature.
     let function = |name: &str| unsafe { std::mem::transmute::<usize, Function>(address(name)) };
     let register = || {
-        let adoption = match has_run {
-            true => adoption,
-            false => adoption.not_yet_run(),
-        };
         // SAFETY: `jit` keeps the code mapped to the end of this function; unless said, nobody has executed it.
-        let code = unsafe { adoption.promise() }.expect("it is described");
-        let code = engine
-            .adopt(code, StrategyChoice::Auto)
-            .expect("it is private memory");
+        let code = unsafe { adopt(engine, adoption, has_run) };
         // SAFETY: what is told of the module is true of its IR.
         unsafe { llvm::register(engine.registration(code)) }.expect("its sites are as told")
     };
-    let patched = match has_run {
-        true => while_executed(engine, &llvm::executable(function), register),
-        false => register(),
-    };
-    assert_eq!(patched.areas()[0].strategy(), Strategy::Remap);
+    let executed = has_run.then(|| llvm::executable(function));
+    let patched = registered(engine, executed.as_deref(), register);
     let subjects = llvm::subjects(&patched, function);
     assert_eq!(subjects.len(), llvm::NAMES.len());
     let mut others = 0;
@@ -123,14 +112,14 @@ fn live_once(engine: &Engine, has_run: bool, duration: Duration, figures: &mut F
     exercise(engine, &patched, &subjects, duration, figures, beside).expect("nothing is refused");
     drop(subjects);
     // SAFETY: the thread that has executed it is gone, and nobody else knows it.
-    unsafe { give_back(engine, patched) }.expect("it is registered");
+    unsafe { unregister(engine, patched) }.expect("it is registered");
 }
 
 fn is_patched_live(producer: &'static str, has_run: bool) {
     let (engine, mut figures) = (engine(), Figures::of(producer));
     let (lives, duration) = lives();
     (0..lives).for_each(|_| live_once(&engine, has_run, duration, &mut figures));
-    // Long instructions at once become a jump and a rest that is not executed: nothing is left to settle.
+    // Long instructions at once become a jump and bytes that are not executed: nothing is left to settle.
     assert_eq!(figures.settled > 0, !has_run, "{figures}");
     figures.finish();
 }

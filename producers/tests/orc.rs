@@ -26,8 +26,7 @@ use object::{Object, ObjectSection, ObjectSymbol};
 use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
 use patchpoint::image::Adoption;
-use patchpoint::memory::{Strategy, StrategyChoice};
-use patchpoint_producers::{Figures, Function, engine, exercise, give_back, lives, while_executed};
+use patchpoint_producers::{Figures, Function, adopt, engine, exercise, lives, registered, unregister};
 
 fn check(error: LLVMErrorRef) {
     if !error.is_null() {
@@ -118,29 +117,19 @@ fn live_once(engine: &Engine, has_run: bool, duration: Duration, figures: &mut F
     // SAFETY: the IR gives every function this signature.
     let function = |name: &str| unsafe { std::mem::transmute::<u64, Function>(address(jit, name)) };
     let register = || {
-        let adoption = match has_run {
-            true => adoption,
-            false => adoption.not_yet_run(),
-        };
         // SAFETY: the JIT keeps the code mapped to the end of this function; unless said, nobody has executed it.
-        let code = unsafe { adoption.promise() }.expect("it is described");
-        let code = engine
-            .adopt(code, StrategyChoice::Auto)
-            .expect("it is private memory");
+        let code = unsafe { adopt(engine, adoption, has_run) };
         // SAFETY: what is told of the module is true of its IR.
         unsafe { llvm::register(engine.registration(code)) }.expect("its sites are as told")
     };
-    let module = match has_run {
-        true => while_executed(engine, &llvm::executable(function), register),
-        false => register(),
-    };
-    assert_eq!(module.areas()[0].strategy(), Strategy::Remap);
+    let executed = has_run.then(|| llvm::executable(function));
+    let module = registered(engine, executed.as_deref(), register);
     let subjects = llvm::subjects(&module, function);
     assert_eq!(subjects.len(), llvm::NAMES.len());
     exercise(engine, &module, &subjects, duration, figures, || {}).expect("nothing is refused");
     drop(subjects);
     // SAFETY: the thread that has executed it is gone, and nobody else knows it.
-    unsafe { give_back(engine, module) }.expect("it is registered");
+    unsafe { unregister(engine, module) }.expect("it is registered");
     // SAFETY: nobody uses it or its code any more.
     check(unsafe { LLVMOrcDisposeLLJIT(jit) });
 }
@@ -149,7 +138,7 @@ fn is_patched_live(producer: &'static str, has_run: bool) {
     let (engine, mut figures) = (engine(), Figures::of(producer));
     let (lives, duration) = lives();
     (0..lives).for_each(|_| live_once(&engine, has_run, duration, &mut figures));
-    // Long instructions at once become a jump and a rest that is not executed: nothing is left to settle.
+    // Long instructions at once become a jump and bytes that are not executed: nothing is left to settle.
     assert_eq!(figures.settled > 0, !has_run, "{figures}");
     figures.finish();
 }

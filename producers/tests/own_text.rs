@@ -10,10 +10,9 @@ use patchpoint::Engine;
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::Arch;
 use patchpoint::image::Adoption;
-use patchpoint::memory::{Strategy, StrategyChoice};
 use patchpoint::site::{EntrySpec, Site};
 use patchpoint_producers::{Computes, Figures, Function, Subject, address, engine, lives};
-use patchpoint_producers::{exercise, give_back, restore, while_executed};
+use patchpoint_producers::{adopt, exercise, registered, restore, unregister};
 use patchpoint_producers::{returned_or_handed_over, returning_or_handing_over};
 
 /// Declares the functions of a variant, and lists them.
@@ -92,16 +91,9 @@ fn live_once(
 ) {
     let register = || {
         let adoption = adoption(functions);
-        let adoption = match has_run {
-            true => adoption,
-            false => adoption.not_yet_run(),
-        };
         // SAFETY: the functions are there for good; unless said, nobody has called them; nobody else writes to this
         // program's code.
-        let code = unsafe { adoption.promise() }.expect("it is described");
-        let code = engine
-            .adopt(code, StrategyChoice::Auto)
-            .expect("it is private memory");
+        let code = unsafe { adopt(engine, adoption, has_run) };
         let entries = functions.iter().zip(0_u64..);
         let registration = entries.fold(engine.registration(code), |registration, ((name, _), id)| {
             registration.entry(EntrySpec::new(name, id, RESERVED).args(1).result())
@@ -109,14 +101,9 @@ fn live_once(
         // SAFETY: what is told is true of the functions.
         unsafe { registration.live().finish() }.expect("the nops are there")
     };
-    let module = match has_run {
-        true => {
-            let executed: Vec<_> = functions.iter().map(|(_, f)| *f).zip(ORIGINALS).collect();
-            while_executed(engine, &executed, register)
-        }
-        false => register(),
-    };
-    assert_eq!(module.areas()[0].strategy(), Strategy::Remap);
+    let all = functions.iter().map(|(_, f)| *f).zip(ORIGINALS);
+    let executed: Option<Vec<_>> = has_run.then(|| all.collect());
+    let module = registered(engine, executed.as_deref(), register);
     let subject = |site: Site| {
         let number = site.id().get() as usize;
         Subject {
@@ -133,7 +120,7 @@ fn live_once(
     restore(engine, &subjects).expect("nothing is refused");
     drop(subjects);
     // SAFETY: the thread that has executed it is gone; the sites were restored, and were nops.
-    unsafe { give_back(engine, module) }.expect("it is registered");
+    unsafe { unregister(engine, module) }.expect("it is registered");
     for ((name, function), original) in functions.iter().zip(ORIGINALS) {
         assert_eq!(function(7), original(7), "{name}");
     }
