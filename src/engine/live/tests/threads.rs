@@ -218,7 +218,7 @@ fn a_patchable_jump_exchanged_by_two_stores_kills_the_process() {
 
 #[test]
 fn a_patchable_jump_to_an_empty_stub_kills_the_process() {
-    let lead_to = |fill: bool| {
+    let jump_to_stub = |fill: bool| {
         let race = Race::new();
         // mov eax, 40; ret.
         let code = [0xb8, 40, 0, 0, 0, 0xc3];
@@ -241,8 +241,8 @@ fn a_patchable_jump_to_an_empty_stub_kills_the_process() {
             }
         })
     };
-    assert!(in_child(|| lead_to(true)));
-    assert!(dies(|| lead_to(false)));
+    assert!(in_child(|| jump_to_stub(true)));
+    assert!(dies(|| jump_to_stub(false)));
 }
 
 /// Where a thread waits that executes step by step, and whether one does.
