@@ -146,6 +146,7 @@ fn patch(
         return_offsets: Vec::new(),
         used: patchable_jump.end(),
         holes: Vec::new(),
+        alike: Vec::new(),
     };
     let used = put_jump(preparation, patchable_jump, addr, assembled)?;
     preparation.describe(status, Some(sequence));
@@ -169,6 +170,7 @@ fn invalidate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) 
         return_offsets: Vec::new(),
         used: patchable_jump.end(),
         holes: Vec::new(),
+        alike: Vec::new(),
     };
     let used = put_jump(preparation, patchable_jump, exit_stub, assembled)?;
     let installed = preparation.installed_sequence();

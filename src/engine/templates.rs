@@ -20,18 +20,19 @@
 
 use core::cell::Cell;
 use std::collections::HashMap;
-use std::ops::Range;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use super::state::Installed;
 use crate::Result;
-use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::addr::{CodeAddr, Len};
 use crate::arch::{SiteContext, SiteKind};
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
-use crate::sequence::{self, Assembled, Environment, Holds, Outline, Sequence, Target};
+use crate::sequence::{
+    self, Alike, Assembled, Class, Environment, Holds, Hole, Order, Outline, Sequence, Target,
+};
 use crate::site::Site;
 use crate::stackmap::{Constants, Location, LocationKind};
 use crate::verify::{self, Content, OpenField};
@@ -77,8 +78,10 @@ struct Template {
     checked: verify::Template,
     /// The sequence of which it was made.
     sequence: Sequence,
-    /// What is in each hole.
-    sources: SmallVec<[FilledFrom; 4]>,
+    /// The holes, in the order of the checker's fields, and what is in each.
+    holes: SmallVec<[(Hole, FilledFrom); 4]>,
+    /// What has to be the same of values, and is of those of which the template was made.
+    alike: SmallVec<[(Alike, Class); 2]>,
     /// Offsets to which calls of the code return.
     returns: Vec<u32>,
     /// The length of the code without nops.
@@ -88,8 +91,11 @@ struct Template {
 /// What a hole is filled from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FilledFrom {
-    /// The value of that number.
-    Value { number: usize, signed: bool },
+    /// The value of that number, or its opposite, from which the checker's reading of it differs by
+    /// as much as here.
+    Value { number: usize, opposite: bool, differs: u64 },
+    /// More of the same.
+    More { number: usize },
     /// The distance to the target of that number.
     Target(usize),
 }
@@ -209,7 +215,7 @@ impl Templates {
     ) {
         // Where a branch is short, the sequence may have a template at another site.
         // protection: short-branches-are-in-no-template
-        let is_short = leads_near(site.range(), sequence, environment);
+        let is_short = has_other_branches(sequence, assembled);
         let words = sequence.outline().words();
         let known = self
             .known
@@ -260,40 +266,63 @@ impl Template {
             return None;
         }
         let mut checked = verify::Template::of(site, &assembled.code, &assembled.declared)?;
-        let source = |field: &OpenField| {
-            let is_it = |hole: &&sequence::Hole| {
-                (hole.at as usize, hole.len as usize) == (field.at, field.len)
-                    && matches!(hole.holds, Holds::Target(_)) == field.branch_end.is_some()
+        let varies = |hole: &&Hole| match hole.holds {
+            Holds::Value(number) => !is_alone(number, outline, &assembled.alike),
+            Holds::Target(_) => true,
+        };
+        let hole_of = |field: &OpenField| {
+            let all = assembled.holes.iter().filter(varies);
+            all.copied().find(|hole| is_same(hole, field))
+        };
+        checked.keep(&assembled.code, |field| hole_of(field).is_some());
+        let mut holes = SmallVec::<[(Hole, FilledFrom); 4]>::new();
+        for field in checked.fields() {
+            let (hole, read) = (hole_of(field)?, field.read(&assembled.code)?);
+            let source = match hole.holds {
+                Holds::Target(number) => FilledFrom::Target(number as usize),
+                Holds::Value(number) if hole.goes_on => {
+                    // Only the fields together are the value.
+                    let mut before = holes.iter_mut().rev().map(|(_, source)| source);
+                    match before.find(|source| matches!(source, FilledFrom::Value { .. }))? {
+                        FilledFrom::Value { differs, .. } => *differs = differs.wrapping_add(read),
+                        _ => return None,
+                    }
+                    FilledFrom::More {
+                        number: number as usize,
+                    }
+                }
+                Holds::Value(number) => {
+                    let value = *outline.values().get(number as usize)?;
+                    let opposite = hole.part.negated != field.negated;
+                    FilledFrom::Value {
+                        number: number as usize,
+                        opposite,
+                        differs: read.wrapping_sub(signed(value, opposite)),
+                    }
+                }
             };
-            let hole = assembled.holes.iter().find(is_it)?;
-            source(hole.holds, field, outline, &assembled.code)
-        };
-        checked.keep(&assembled.code, |field| source(field).is_some());
-        let sources: SmallVec<[FilledFrom; 4]> = checked.fields().iter().filter_map(source).collect();
-        let has = |holds: Holds| {
-            sources.iter().any(|source| match (*source, holds) {
-                (FilledFrom::Value { number, .. }, Holds::Value(value)) => number == value as usize,
-                (FilledFrom::Target(number), Holds::Target(target)) => number == target as usize,
-                _ => false,
-            })
-        };
+            holes.push((hole, source));
+        }
+        let has = |holds: Holds| holes.iter().any(|(hole, _)| hole.holds == holds);
         let mut values = outline.values().iter().enumerate();
         let mut targets = 0..outline.targets().len();
         // protection: each-value-has-a-hole
-        let is_whole = values.all(|(number, value)| is_fixed(*value) || has(Holds::Value(number as u32)))
-            && targets.all(|number| has(Holds::Target(number as u32)));
-        let varies = |hole: &&sequence::Hole| match hole.holds {
-            Holds::Value(number) => !outline
-                .values()
-                .get(number as usize)
-                .is_some_and(|value| is_fixed(*value)),
-            Holds::Target(_) => true,
-        };
+        let is_whole = values.all(|(number, _)| {
+            let number = number as u32;
+            is_alone(number, outline, &assembled.alike) || has(Holds::Value(number))
+        }) && targets.all(|number| has(Holds::Target(number as u32)));
         // protection: each-hole-is-open
-        let is_whole = is_whole && assembled.holes.iter().filter(varies).count() == sources.len();
-        is_whole.then(|| Self {
+        let is_whole = is_whole && assembled.holes.iter().filter(varies).count() == holes.len();
+        let class = |alike: &Alike| {
+            let value = outline.values().get(alike.number as usize)?;
+            Some((*alike, alike.class(*value)))
+        };
+        let alike: Option<_> = assembled.alike.iter().map(class).collect();
+        let alike = alike.filter(|_| is_whole)?;
+        Some(Self {
             kind,
-            sources,
+            holes,
+            alike,
             checked,
             sequence: sequence.clone(),
             returns: assembled.return_offsets.clone(),
@@ -310,24 +339,41 @@ impl Template {
         environment: &Environment,
         code: &mut Bytes,
     ) -> Option<Contents> {
+        for (alike, class) in &self.alike {
+            // protection: values-that-are-encoded-otherwise-are-refused
+            if alike.class(*outline.values().get(alike.number as usize)?) != *class {
+                return None;
+            }
+        }
         short::assign(code, self.checked.code());
         let mut contents = Contents::new();
-        for (field, source) in self.checked.fields().iter().zip(&self.sources) {
+        for (hole, source) in &self.holes {
+            let at_hole = hole.at as usize;
             contents.push(match *source {
-                FilledFrom::Value { number, signed } => {
+                FilledFrom::Value {
+                    number,
+                    opposite,
+                    differs,
+                } => {
                     let value = *outline.values().get(number)?;
-                    field.put(value, signed, code)?;
-                    Content::Value { value, signed }
+                    hole.field.put(hole.part.number(value), at_hole, code)?;
+                    Content::Value(signed(value, opposite).wrapping_add(differs))
+                }
+                FilledFrom::More { number } => {
+                    let value = *outline.values().get(number)?;
+                    hole.field.put(hole.part.number(value), at_hole, code)?;
+                    Content::More
                 }
                 FilledFrom::Target(number) => {
                     let to = environment.address(*outline.targets().get(number)?)?;
-                    let from = at.get().wrapping_add(field.branch_end? as u64);
+                    let from = at.get().wrapping_add(u64::from(hole.reach.from));
                     let distance = to.get().wrapping_sub(from);
-                    // The assembler takes a shorter instruction for what is near.
-                    if NEAR.contains(&(distance as i64)) {
+                    // The assembler takes another instruction for what is nearer or farther.
+                    // protection: distances-of-other-instructions-are-refused
+                    if !hole.reach.contains(distance as i64) {
                         return None;
                     }
-                    field.put(distance, true, code)?;
+                    hole.field.put(distance, at_hole, code)?;
                     Content::Target(to)
                 }
             });
@@ -336,44 +382,42 @@ impl Template {
     }
 }
 
-/// Where a target may be to which the assembler takes a short branch, from the end of a long one:
-/// it is behind that of the short one, by as many bytes as this branch and those before it are
-/// shorter.
-const NEAR: Range<i64> = -256..128;
-
-/// Whether the sequence may have a short branch that leaves the site.
-fn leads_near(site: CodeRange, sequence: &Sequence, environment: &Environment) -> bool {
-    let near = NEAR.start..NEAR.end + site.len() as i64;
-    let mut targets = sequence.outline().targets().iter();
-    targets.any(|target| {
-        let to = environment.address(*target);
-        to.is_some_and(|to| near.contains(&to.distance_from(site.start())))
-    })
+/// Whether a branch that leaves the site is in a form whose distance is no hole. At other sites it
+/// may be in another.
+fn has_other_branches(sequence: &Sequence, assembled: &Assembled) -> bool {
+    let has = |number| {
+        let holds = Holds::Target(number);
+        assembled.holes.iter().any(|hole| hole.holds == holds)
+    };
+    !(0..sequence.outline().targets().len() as u32).all(has)
 }
 
-/// Whether a value is alone in its class, so that a sequence with another has another outline.
-fn is_fixed(value: u64) -> bool {
-    sequence::is_single(sequence::class(value))
+/// Whether a value is the same in all sequences for which a template is filled: alone in its class,
+/// or in that of one of its uses.
+fn is_alone(number: u32, outline: &Outline, alike: &[Alike]) -> bool {
+    let Some(value) = outline.values().get(number as usize) else {
+        return false;
+    };
+    let mut of_value = alike.iter().filter(|alike| alike.number == number);
+    sequence::is_single(sequence::class(*value))
+        || of_value.any(|alike| matches!(alike.class(*value), Class::Only(_)))
 }
 
-/// What a field is filled from that the encoder says holds that; `None` if it does not hold all of
-/// the value, which then has to be encoded.
-fn source(holds: Holds, field: &OpenField, outline: &Outline, code: &[u8]) -> Option<FilledFrom> {
-    match holds {
-        Holds::Target(number) => Some(FilledFrom::Target(number as usize)),
-        Holds::Value(number) => {
-            let value = *outline.values().get(number as usize)?;
-            let holds_it = |signed: &bool| field.read(code, *signed) == Some(value);
-            let signed = [true, false]
-                .into_iter()
-                .find(holds_it)
-                .filter(|_| !is_fixed(value))?;
-            Some(FilledFrom::Value {
-                number: number as usize,
-                signed,
-            })
-        }
-    }
+/// A value, or its opposite.
+fn signed(value: u64, opposite: bool) -> u64 {
+    if opposite { value.wrapping_neg() } else { value }
+}
+
+/// Whether the encoder and the checker mean the same bits, worth the same.
+fn is_same(hole: &Hole, field: &OpenField) -> bool {
+    let order = match field.big_endian {
+        true => Order::Big,
+        false => Order::Little,
+    };
+    (hole.at as usize, hole.field.len as usize, hole.field.order) == (field.at, field.len, order)
+        && hole.field.mask() == field.mask()
+        && hole.lowest() == field.lowest()
+        && matches!(hole.holds, Holds::Target(_)) == field.counts_from.is_some()
 }
 
 /// All of a site that assembling and checking look at, but for its address, its return offsets and

@@ -421,6 +421,7 @@ fn nothing() -> Assembled {
         return_offsets: Vec::new(),
         used: patchpoint::addr::Len::new(0),
         holes: Vec::new(),
+        alike: Vec::new(),
     }
 }
 

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg, Len};
 use patchpoint_isa::RegSet;
 
-use crate::hole::Hole;
+use crate::hole::{Alike, Classes, Field, Holds, Hole, Part, Reach, Use};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::op::{Base, Cond, Dest, Extension, Op, ValueNumber, Width};
 
@@ -112,6 +112,32 @@ pub enum Origin {
     Near(CodeAddr),
 }
 
+/// How far code was encoded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CodeMark {
+    bytes: usize,
+    holes: usize,
+    alike: usize,
+    clobbers: RegSet,
+}
+
+/// The distance of a branch, as a [hole](crate::hole).
+#[derive(Clone, Copy, Debug)]
+pub struct Distance {
+    /// Where its word starts in the branch.
+    pub at: u32,
+    /// The field.
+    pub field: Field,
+    /// Where it counts from in the branch.
+    pub from: u32,
+    /// The least and the greatest that the form has.
+    pub within: (i64, i64),
+    /// Those for which a shorter form is taken, if there is one.
+    pub shorter: Option<(i64, i64)>,
+    /// A multiple of this.
+    pub unit: u32,
+}
+
 /// Encoded operations.
 #[derive(Debug)]
 pub struct EncodedCode {
@@ -125,6 +151,10 @@ pub struct EncodedCode {
     pub pc_relative: Vec<PcRelative>,
     /// Where values of the sequence are in `bytes`.
     pub holes: Vec<Hole>,
+    /// What has to be the same of values, so that the instructions are the same.
+    pub alike: Vec<Alike>,
+    /// The use of a value that is being encoded.
+    pub(crate) using: Option<Use>,
     /// Bytes by which the code may become longer once it is known where it is.
     pub extra: u32,
     /// Registers written so far.
@@ -144,6 +174,8 @@ impl EncodedCode {
             branches: Vec::new(),
             pc_relative: Vec::new(),
             holes: Vec::new(),
+            alike: Vec::new(),
+            using: None,
             extra: 0,
             clobbers: RegSet::EMPTY,
             op: 0,
@@ -158,13 +190,75 @@ impl EncodedCode {
         self.bytes.len() as u32
     }
 
-    /// Says that the last bytes are the value of that number, if it is one.
+    /// Says that the last bytes are the value of that number, if it is one. Which values are
+    /// encoded so is a matter of their class.
     #[inline]
     pub(crate) fn end_is(&mut self, len: u32, number: Option<ValueNumber>) {
         if let Some(number) = number {
-            let hole = Hole::of_value(self.bytes.len(), len, number);
-            self.holes.push(hole);
+            self.holes.push(Hole::of_value(self.bytes.len(), len, number));
         }
+    }
+
+    /// Says that what comes next encodes a number, which stems from the value of that number, if it
+    /// is one, and for which numbers the instructions are the same.
+    pub(crate) fn uses(&mut self, number: Option<ValueNumber>, shown: u64, classes: Classes) {
+        self.using = number.map(|number| Use {
+            number,
+            shown,
+            has_hole: false,
+        });
+        self.requires(number, shown, classes);
+    }
+
+    /// Says only for which numbers the instructions are the same.
+    pub(crate) fn requires(&mut self, number: Option<ValueNumber>, shown: u64, classes: Classes) {
+        if let Some(number) = number {
+            self.alike.push(Alike {
+                number: number.get(),
+                // The number, until it is told what the value is.
+                base: shown,
+                classes,
+            });
+        }
+    }
+
+    /// Says that the word so many bytes before the end holds a part of the number that is being
+    /// encoded.
+    pub(crate) fn holds(&mut self, before: u32, field: Field, part: Part) {
+        let at = self.at().saturating_sub(before);
+        if let Some(using) = &mut self.using {
+            self.holes.push(Hole {
+                at,
+                field,
+                holds: Holds::Value(using.number.get()),
+                part: Part {
+                    // As above.
+                    base: using.shown,
+                    ..part
+                },
+                goes_on: using.has_hole,
+                reach: Reach::NONE,
+            });
+            using.has_hole = true;
+        }
+    }
+
+    /// What there is of the code, to come back to.
+    pub(crate) fn mark(&self) -> CodeMark {
+        CodeMark {
+            bytes: self.bytes.len(),
+            holes: self.holes.len(),
+            alike: self.alike.len(),
+            clobbers: self.clobbers,
+        }
+    }
+
+    /// Forgets what was appended since, but for branches.
+    pub(crate) fn forget(&mut self, mark: CodeMark) {
+        self.bytes.truncate(mark.bytes);
+        self.holes.truncate(mark.holes);
+        self.alike.truncate(mark.alike);
+        self.clobbers = mark.clobbers;
     }
 
     /// Appends a branch, which `scratch` may be clobbered for.
@@ -217,11 +311,9 @@ pub trait Backend: Sync {
     /// It does not: see [`reaches`](Self::reaches).
     fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>);
 
-    /// How many bytes at the end of `branch`, in its form, are its distance, if that is a
-    /// [hole](crate::hole).
-    fn distance_len(&self, _branch: &Branch) -> Option<u32> {
-        None
-    }
+    /// The distance of `branch` in its form, if that is a [hole](crate::hole): if it does not go
+    /// through a register.
+    fn distance(&self, branch: &Branch) -> Option<Distance>;
 
     /// What surrounds an address to which a thread may return although its call is gone: the
     /// bytes before the address, and those from it on. Together they do nothing for who comes from

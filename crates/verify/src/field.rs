@@ -1,75 +1,144 @@
-//! Bytes of an instruction that may hold another value.
+//! Bits of an instruction that may hold another value.
 
 use llvm_stackmaps::addr::CodeAddr;
 
-/// Bytes that may vary.
+/// Neighbouring bits of a word, and which bits of a number they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The lowest in the word.
+    pub word: u32,
+    /// How many.
+    pub count: u32,
+    /// What the lowest is worth in the number: that power of 2.
+    pub worth: u32,
+}
+
+impl Slice {
+    const fn ones(self) -> u64 {
+        u64::MAX >> (64 - self.count)
+    }
+}
+
+/// Bits that may vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenField {
-    /// Its first byte's offset.
+    /// The offset of the first byte of their word.
     pub at: usize,
-    /// How many bytes: 1, 2, 4 or 8.
+    /// How many bytes the word has: 1, 2, 4 or 8.
     pub len: usize,
-    /// Of a branch that leaves: the offset of the instruction's end, from which its distance
-    /// counts.
-    pub branch_end: Option<usize>,
+    /// Whether its highest byte comes first.
+    pub big_endian: bool,
+    /// The bits; all of the word if there are none.
+    pub slices: &'static [Slice],
+    /// Whether the highest bit is a sign.
+    pub signed: bool,
+    /// By how many bits the instruction, and those behind it, shift the number to the left.
+    pub left: u32,
+    /// Whether the instruction subtracts it.
+    pub negated: bool,
+    /// Of a branch that leaves: the offset from which its distance counts.
+    pub counts_from: Option<usize>,
 }
 
 impl OpenField {
-    /// Its bytes in code, as a little-endian number, not extended.
+    /// A whole little-endian word, with a sign.
+    #[must_use]
+    pub const fn whole(at: usize, len: usize) -> Self {
+        Self {
+            at,
+            len,
+            big_endian: false,
+            slices: &[],
+            signed: true,
+            left: 0,
+            negated: false,
+            counts_from: None,
+        }
+    }
+
+    /// The bits of the word that are open.
+    #[must_use]
+    pub fn mask(&self) -> u64 {
+        match self.slices {
+            [] => u64::MAX >> (64 - 8 * self.len.clamp(1, 8)),
+            slices => slices
+                .iter()
+                .fold(0, |mask, slice| mask | slice.ones() << slice.word),
+        }
+    }
+
+    /// What its lowest bit is worth: that power of 2.
+    #[must_use]
+    pub fn lowest(&self) -> u32 {
+        let worths = self.slices.iter().map(|slice| slice.worth);
+        self.left + worths.min().unwrap_or(0)
+    }
+
+    /// The bits of its bytes, in their order.
+    pub(super) fn bytes(&self) -> [u8; 8] {
+        match self.big_endian {
+            true => (self.mask() << (64 - 8 * self.len.clamp(1, 8))).to_be_bytes(),
+            false => self.mask().to_le_bytes(),
+        }
+    }
+
+    /// The word.
     #[inline]
-    fn raw(self, code: &[u8]) -> Option<u64> {
+    fn raw(&self, code: &[u8]) -> Option<u64> {
         let bytes = code.get(self.at..)?;
         // Each of a length that is known, where a copy is one load.
-        Some(match self.len {
-            1 => u64::from(*bytes.first()?),
-            2 => u16::from_le_bytes(*bytes.first_chunk()?).into(),
-            4 => u32::from_le_bytes(*bytes.first_chunk()?).into(),
-            _ => u64::from_le_bytes(*bytes.first_chunk()?),
+        Some(match (self.len, self.big_endian) {
+            (1, _) => u64::from(*bytes.first()?),
+            (2, false) => u16::from_le_bytes(*bytes.first_chunk()?).into(),
+            (4, false) => u32::from_le_bytes(*bytes.first_chunk()?).into(),
+            (_, false) => u64::from_le_bytes(*bytes.first_chunk()?),
+            (2, true) => u16::from_be_bytes(*bytes.first_chunk()?).into(),
+            (4, true) => u32::from_be_bytes(*bytes.first_chunk()?).into(),
+            (_, true) => u64::from_be_bytes(*bytes.first_chunk()?),
         })
     }
 
-    /// What it holds, extended with zeros or with its sign.
-    #[inline]
-    pub fn read(self, code: &[u8], signed: bool) -> Option<u64> {
-        Some(self.extend(self.raw(code)?, signed))
-    }
-
-    /// The low bytes of a number, as many as it has, extended with zeros or with their sign.
-    #[inline]
-    fn extend(self, value: u64, signed: bool) -> u64 {
-        let unused = 64 - 8 * self.len as u32;
-        let high = value << unused;
-        match signed {
-            true => ((high as i64) >> unused) as u64,
-            false => high >> unused,
-        }
-    }
-
-    /// Puts a value. `None` if it cannot hold that, so that another would be [read](Self::read), or
-    /// is not in the code.
+    /// What the bits add to the number that the code makes. A value that several instructions make
+    /// is the sum of their fields, but for what is the same in all.
     #[inline]
     #[must_use]
-    pub fn put(self, value: u64, signed: bool, code: &mut [u8]) -> Option<()> {
-        // protection: a-hole-holds-its-whole-value
-        if self.extend(value, signed) != value {
+    pub fn read(&self, code: &[u8]) -> Option<u64> {
+        let word = self.raw(code)?;
+        let (mut number, mut bits) = (word, 8 * self.len as u32);
+        if let [_, ..] = self.slices {
+            (number, bits) = (0, 0);
+            for slice in self.slices {
+                number |= (word >> slice.word & slice.ones()) << slice.worth;
+                bits = bits.max(slice.worth + slice.count);
+            }
+        }
+        if self.signed {
+            let unused = 64 - bits;
+            number = ((number << unused) as i64 >> unused) as u64;
+        }
+        let shifted = number << self.left;
+        // Bits that the shift loses would be whatever they are.
+        let back = match self.signed {
+            true => (shifted as i64 >> self.left) as u64,
+            false => shifted >> self.left,
+        };
+        // protection: no-open-bit-is-lost
+        if back != number {
             return None;
         }
-        let code = code.get_mut(self.at..)?;
-        // As in `raw`.
-        match self.len {
-            1 => *code.first_chunk_mut()? = [value as u8],
-            2 => *code.first_chunk_mut()? = (value as u16).to_le_bytes(),
-            4 => *code.first_chunk_mut()? = (value as u32).to_le_bytes(),
-            _ => *code.first_chunk_mut()? = value.to_le_bytes(),
-        }
-        Some(())
+        Some(if self.negated {
+            shifted.wrapping_neg()
+        } else {
+            shifted
+        })
     }
 
     /// The branch's target in code at an address.
     #[inline]
-    pub fn target(self, code: &[u8], at: CodeAddr) -> Option<u64> {
-        let end = at.get().wrapping_add(self.branch_end? as u64);
-        Some(end.wrapping_add(self.read(code, true)?))
+    #[must_use]
+    pub fn target(&self, code: &[u8], at: CodeAddr) -> Option<u64> {
+        let from = at.get().wrapping_add(self.counts_from? as u64);
+        Some(from.wrapping_add(self.read(code)?))
     }
 }
 
@@ -78,49 +147,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_not_put_beside_the_code() {
-        let field = |at| OpenField {
-            at,
-            len: 4,
-            branch_end: None,
-        };
-        let mut code = [0; 6];
+    fn what_is_beside_the_code_is_not_read() {
+        let code = [1, 2, 3, 4, 5, 6];
+        assert_eq!(OpenField::whole(2, 4).read(&code), Some(0x0605_0403));
         for beside in [3, 6, 7] {
-            assert_eq!(field(beside).put(u64::MAX, true, &mut code), None);
+            assert_eq!(OpenField::whole(beside, 4).read(&code), None);
         }
-        assert_eq!(code, [0; 6]);
-        assert_eq!(field(2).put(7, false, &mut code), Some(()));
-        assert_eq!(code, [0, 0, 7, 0, 0, 0]);
     }
 
-    /// What is put is what is read back, or nothing is put.
     #[test]
-    fn a_value_is_put_whole_or_not_at_all() {
-        for (len, bits) in [(1, 8), (2, 16), (4, 32)] {
-            let field = OpenField {
-                at: 1,
-                len,
-                branch_end: None,
-            };
-            let edge = 1_u64 << (bits - 1);
-            let values = [0, 1, edge - 1, edge, 2 * edge - 1, 2 * edge];
-            for value in values.into_iter().flat_map(|value| [value, value.wrapping_neg()]) {
-                for signed in [false, true] {
-                    let mut code = [0x55; 10];
-                    match field.put(value, signed, &mut code) {
-                        Some(()) => assert_eq!(field.read(&code, signed), Some(value)),
-                        None => assert_eq!(code, [0x55; 10]),
-                    }
-                }
-                let fits = [false, true].map(|signed| field.put(value, signed, &mut [0; 10]).is_some());
-                let signed = value as i64;
-                let (least, limit) = (-(edge as i64), edge as i64);
-                assert_eq!(
-                    fits,
-                    [value < 2 * edge, (least..limit).contains(&signed)],
-                    "{value:#x}"
-                );
-            }
-        }
+    fn whole_words_are_signed() {
+        let code = [0x55, 0xfe, 0xfd, 0xfc, 0xfb, 0xfa, 0xf9, 0xf8, 0xf7];
+        let read = |len| OpenField::whole(1, len).read(&code).unwrap() as i64;
+        assert_eq!([1, 2].map(read), [-2, -0x202]);
+        assert_eq!([4, 8].map(read), [-0x0403_0202, -0x0807_0605_0403_0202]);
     }
 }

@@ -186,11 +186,7 @@ fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[
         let at = usize::try_from(facts.addr.wrapping_sub(start)).ok()?;
         let offsets = decoder.get_constant_offsets(&instruction);
         let (offset, len) = (offsets.immediate_offset(), offsets.immediate_size());
-        let immediate = OpenField {
-            at: at + offset,
-            len,
-            branch_end: None,
-        };
+        let immediate = OpenField::whole(at + offset, len);
         match facts.flow {
             Flow::Next => {}
             Flow::Return { .. } | Flow::Trap => continue,
@@ -199,7 +195,7 @@ fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[
             | Flow::Call(Dest::Address(to)) => {
                 match (is_target(to), len) {
                     (true, 4) => fields.push(OpenField {
-                        branch_end: Some(at + usize::from(facts.len)),
+                        counts_from: Some(at + usize::from(facts.len)),
                         ..immediate
                     }),
                     (true, _) => return None,
@@ -213,11 +209,8 @@ fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[
             continue;
         }
         if offsets.has_displacement() && matches!(offsets.displacement_size(), 1 | 4) {
-            fields.push(OpenField {
-                at: at + offsets.displacement_offset(),
-                len: offsets.displacement_size(),
-                branch_end: None,
-            });
+            let (offset, len) = (offsets.displacement_offset(), offsets.displacement_size());
+            fields.push(OpenField::whole(at + offset, len));
         }
         if offsets.has_immediate() && is_open_to_any_immediate(&instruction) {
             fields.push(immediate);

@@ -204,22 +204,8 @@ fn what_the_checker_keeps_closed_is_no_hole() {
     };
     assert_eq!(made(|_| {}), 1);
     // An opcode.
-    assert_eq!(
-        made(|holes| holes.push(Hole {
-            at: 0,
-            len: 1,
-            holds: Holds::Value(1)
-        })),
-        0
-    );
-    assert_eq!(
-        made(|holes| holes.push(Hole {
-            at: 0,
-            len: 1,
-            holds: Holds::Target(0)
-        })),
-        0
-    );
+    assert_eq!(made(|holes| holes.push(Hole::whole(0, 1, Holds::Value(1)))), 0);
+    assert_eq!(made(|holes| holes.push(Hole::whole(0, 1, Holds::Target(0)))), 0);
     // A value and a target without a hole.
     assert_eq!(
         made(|holes| holes.retain(|hole| hole.holds != Holds::Value(1))),

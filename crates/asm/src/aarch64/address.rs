@@ -2,29 +2,31 @@
 
 use super::constant;
 use super::emit::{Emitter, base};
-use super::imm::{Disp, Imm12};
-use super::insn::{self, Base, Gpr, Mem};
+use super::imm::{self, Disp, Imm12, TWO_IMMEDIATES};
+use super::insn::{self, Base, Gpr, LEN, Mem};
 use crate::backend::EncodingRefusal;
+use crate::hole::{Classes, Part};
 use crate::lower::Lower;
-use crate::op::{self, Address, Extension, Width};
+use crate::op::{self, Address, Extension, ValueNumber, Width};
 
 const LOW: u32 = 0xfff;
-/// What two additions of an immediate reach.
-const TWO_IMMEDIATES: u32 = 1 << 24;
 
 impl Emitter<'_> {
     /// The operand for a memory address, in a load or store of that width; may take one register.
     pub(super) fn address(&mut self, address: Address, width: Width) -> Result<Mem, EncodingRefusal> {
         if let op::Base::Reg(reg) = address.base {
-            return self.displaced(base(reg)?, address.disp, width);
+            return self.displaced(base(reg)?, (address.disp, address.number), width);
         }
         let at = self.take("a base that is not in a register, or an absolute address")?;
         self.load_base(at, address.base)?;
         if let Some(disp) = Disp::new(address.disp, width) {
-            return Ok(Mem::Disp(at.into(), disp));
+            return Ok(Mem::Disp(at.into(), disp, address.number));
         }
-        self.add_disp(at, at.into(), address.disp)?;
-        Ok(Mem::Disp(at.into(), Disp::Scaled(0)))
+        // Added where no load or store has it, which is another thing than to be added.
+        self.code
+            .uses(address.number, i64::from(address.disp) as u64, Classes::ALONE);
+        self.add_disp(at, at.into(), (address.disp, None))?;
+        Ok(Mem::Disp(at.into(), Disp::Scaled(0), None))
     }
 
     /// A register that holds exactly the address; may take one.
@@ -40,14 +42,14 @@ impl Emitter<'_> {
                 at.into()
             }
         };
-        self.add_disp(at, from, address.disp)?;
+        self.add_disp(at, from, (address.disp, address.number))?;
         Ok(at.into())
     }
 
     /// Loads what an address is based on.
     fn load_base(&mut self, at: Gpr, from: op::Base) -> Result<(), EncodingRefusal> {
         match from {
-            op::Base::Reg(reg) => self.add_disp(at, base(reg)?, 0),
+            op::Base::Reg(reg) => self.add_disp(at, base(reg)?, (0, None)),
             op::Base::Absolute(addr) => {
                 constant::put(at, addr, &mut self.code.bytes);
                 Ok(())
@@ -59,44 +61,63 @@ impl Emitter<'_> {
                         constant::put(at, i64::from(disp) as u64, &mut self.code.bytes);
                         Mem::Index(from, at)
                     },
-                    |disp| Mem::Disp(from, disp),
+                    |disp| Mem::Disp(from, disp, None),
                 );
                 insn::load(at, slot, Width::B8, Extension::Zero, &mut self.code.bytes);
+                insn::displaced(slot, Width::B8, self.code);
                 Ok(())
             }
         }
     }
 
-    fn displaced(&mut self, base: Base, disp: i32, width: Width) -> Result<Mem, EncodingRefusal> {
+    fn displaced(
+        &mut self,
+        base: Base,
+        (disp, number): (i32, Option<ValueNumber>),
+        width: Width,
+    ) -> Result<Mem, EncodingRefusal> {
         if let Some(disp) = Disp::new(disp, width) {
-            return Ok(Mem::Disp(base, disp));
+            return Ok(Mem::Disp(base, disp, number));
         }
         let index = self.take("a displacement that does not fit")?;
-        constant::put(index, i64::from(disp) as u64, &mut self.code.bytes);
+        constant::put_displacement(index, disp, (number, width), self.code);
         Ok(Mem::Index(base, index))
     }
 
     /// `dst` becomes `base + disp`; may need a register for a moment.
-    pub(super) fn add_disp(&mut self, dst: Gpr, base: Base, disp: i32) -> Result<(), EncodingRefusal> {
-        self.put_sum(dst, base, i64::from(disp))
+    pub(super) fn add_disp(
+        &mut self,
+        dst: Gpr,
+        base: Base,
+        (disp, number): (i32, Option<ValueNumber>),
+    ) -> Result<(), EncodingRefusal> {
+        self.put_sum(dst, base, (i64::from(disp), number))
     }
 
     /// `dst` becomes `base + by`, all 64 bits; may need a register for a moment.
-    pub(super) fn put_sum(&mut self, dst: Gpr, base: Base, by: i64) -> Result<(), EncodingRefusal> {
-        match u32::try_from(by.unsigned_abs()) {
-            Ok(0) if base == dst.into() => {}
-            Ok(0) if base != Base::SP => {
+    pub(super) fn put_sum(
+        &mut self,
+        dst: Gpr,
+        base: Base,
+        (by, number): (i64, Option<ValueNumber>),
+    ) -> Result<(), EncodingRefusal> {
+        match by.unsigned_abs() {
+            0 if base == dst.into() => {}
+            0 if base != Base::SP => {
                 let src = Gpr(base.0);
                 insn::mov(dst, src, Width::B8, Extension::Zero, &mut self.code.bytes);
             }
-            Ok(size) if size < TWO_IMMEDIATES => self.add_immediates(dst, base, size, by < 0),
+            size @ 0..TWO_IMMEDIATES => {
+                self.code.uses(number, by as u64, imm::ADDED);
+                self.add_immediates(dst, base, size as u32, by < 0);
+            }
             _ => {
                 let free = self.free;
                 let constant = match base == dst.into() {
                     true => self.take("a constant that does not fit an addition")?,
                     false => dst,
                 };
-                constant::put(constant, by as u64, &mut self.code.bytes);
+                constant::put_addend(constant, by as u64, number, self.code);
                 insn::add(
                     dst,
                     base,
@@ -123,6 +144,15 @@ impl Emitter<'_> {
             if needed {
                 let imm = Imm12::new(part.into()).expect("each half of 24 bits is an immediate");
                 put(dst.into(), from, imm, &mut self.code.bytes);
+                self.code.holds(
+                    LEN,
+                    insn::FIELD_12,
+                    Part {
+                        negated: subtract,
+                        shift: if part == high && high != 0 { 12 } else { 0 },
+                        ..Part::WHOLE
+                    },
+                );
                 from = dst.into();
             }
         }

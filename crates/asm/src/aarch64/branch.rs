@@ -14,7 +14,8 @@ use alloc::vec::Vec;
 use super::insn::{self, Gpr, LEN};
 use super::regs::{Hw, hw};
 use super::{constant, imm::Halfword};
-use crate::backend::{Branch, BranchForm, BranchKind};
+use crate::backend::{Branch, BranchForm, BranchKind, Distance};
+use crate::hole::{Field, Run};
 use crate::op::{Cond, Dest};
 
 /// `b`.
@@ -112,6 +113,41 @@ pub(super) fn reaches(branch: &Branch, form: BranchForm, from: u64, to: u64) -> 
         (BranchForm::Short, BranchKind::JumpIf(cond)) => jump_if(cond, from, to).is_some(),
         (BranchForm::Short | BranchForm::Near, kind) => near(kind, from, to).is_some(),
         (BranchForm::Far, _) => scratch(branch).is_some() && matches!(branch.dest, Dest::Addr(_)),
+    }
+}
+
+/// Of `b` and `bl`, and of `b.cond`.
+const FIELD_26: Field = Field::little(&[Run::new(2, 26, 0)]);
+const FIELD_19: Field = Field::little(&[Run::new(2, 19, 5)]);
+/// How far they reach.
+const REACH_26: (i64, i64) = (-(1 << 27), (1 << 27) - 4);
+const REACH_19: (i64, i64) = (-(1 << 20), (1 << 20) - 4);
+
+/// Its distance, if it goes through no register.
+pub(super) fn hole(branch: &Branch) -> Option<Distance> {
+    let far = Distance {
+        at: 0,
+        field: FIELD_26,
+        from: 0,
+        within: REACH_26,
+        shorter: None,
+        unit: LEN,
+    };
+    match (branch.kind, branch.form) {
+        (_, BranchForm::Far) => None,
+        (BranchKind::JumpIf(_), BranchForm::Short) => Some(Distance {
+            field: FIELD_19,
+            within: REACH_19,
+            ..far
+        }),
+        // Behind the branch over it.
+        (BranchKind::JumpIf(_), BranchForm::Near) => Some(Distance {
+            at: LEN,
+            from: LEN,
+            shorter: Some((REACH_19.0 - i64::from(LEN), REACH_19.1 - i64::from(LEN))),
+            ..far
+        }),
+        _ => Some(far),
     }
 }
 

@@ -4,11 +4,12 @@
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
 
-use super::imm::{Imm12, Logical, Shift};
+use super::imm::{self, Imm12, Logical, Shift};
 use super::insn::{self, Base, Gpr, LEN, Mem, Source};
 use super::regs::{Hw, SCRATCH_ORDER, hw};
 use super::{branch, constant};
 use crate::backend::{BranchKind, EncodedCode, EncodingRefusal, extended, immediate};
+use crate::hole::{Classes, Part};
 use crate::lower::{ADDEND, Lower, NAMELESS, Named, constant_last};
 use crate::op::{Address, Bits, Cond, Dest, Extension, OpValue, ValueNumber, Width};
 
@@ -70,8 +71,8 @@ impl Lower for Emitter<'_> {
         insn::mov(dst, src, width, extension, &mut self.code.bytes);
     }
 
-    fn put_constant(&mut self, dst: Gpr, value: u64, _: Option<ValueNumber>) {
-        constant::put(dst, value, &mut self.code.bytes);
+    fn put_constant(&mut self, dst: Gpr, value: u64, number: Option<ValueNumber>) {
+        constant::put_value(dst, value, number, self.code);
     }
 
     fn load(
@@ -83,11 +84,12 @@ impl Lower for Emitter<'_> {
     ) -> Result<(), EncodingRefusal> {
         let src = self.memory_before(DwarfReg::new(dst.0.into()), src, width)?;
         insn::load(dst, src, width, extension, &mut self.code.bytes);
+        insn::displaced(src, width, self.code);
         Ok(())
     }
 
     fn put_address(&mut self, dst: Gpr, from: DwarfReg, disp: i32) -> Result<(), EncodingRefusal> {
-        self.add_disp(dst, base(from)?, disp)
+        self.add_disp(dst, base(from)?, (disp, None))
     }
 
     fn mov_from_float(
@@ -124,6 +126,7 @@ impl Lower for Emitter<'_> {
     fn load_float(&mut self, dst: u8, src: Address, width: Width) -> Result<(), EncodingRefusal> {
         let src = self.address(src, width)?;
         insn::load_vector(dst, src, width, &mut self.code.bytes);
+        insn::displaced(src, width, self.code);
         Ok(())
     }
 
@@ -134,21 +137,24 @@ impl Lower for Emitter<'_> {
 
     fn store_gpr(&mut self, to: Mem, src: Gpr, width: Width) {
         insn::store(to, src.into(), width, &mut self.code.bytes);
+        insn::displaced(to, width, self.code);
     }
 
     fn store_float(&mut self, to: Mem, src: u8, width: Width) {
         insn::store_vector(to, src, width, &mut self.code.bytes);
+        insn::displaced(to, width, self.code);
     }
 
     fn store_constant(&mut self, to: Mem, value: i64, _: Option<ValueNumber>, width: Width) -> bool {
         if value == 0 {
             insn::store(to, Source::ZERO, width, &mut self.code.bytes);
+            insn::displaced(to, width, self.code);
         }
         value == 0
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
-        self.put_sum(to, to.into(), by as i64)
+    fn add_constant(&mut self, to: Gpr, by: u64, number: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
+        self.put_sum(to, to.into(), (by as i64, number))
     }
 
     fn add_directly(
@@ -179,7 +185,9 @@ impl Lower for Emitter<'_> {
         );
     }
 
-    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, number: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
+        // The bits of a logical immediate depend on all of its pattern.
+        self.code.uses(number, mask, Classes::ALONE);
         match (mask, Logical::new(mask)) {
             (u64::MAX, _) => {}
             (0, _) => constant::put(reg, 0, &mut self.code.bytes),
@@ -211,8 +219,10 @@ impl Lower for Emitter<'_> {
         let to = self.address(to, width)?;
         let sum = self.take("a value to add to")?;
         insn::load(sum, to, width, Extension::Zero, &mut self.code.bytes);
+        insn::displaced(to, width, self.code);
         self.add_value(sum, src, width)?;
         insn::store(to, sum.into(), width, &mut self.code.bytes);
+        insn::displaced(to, width, self.code);
         Ok(())
     }
 
@@ -220,10 +230,16 @@ impl Lower for Emitter<'_> {
     fn add_atomically(&mut self, to: Address, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         let to = self.pointer(to)?;
         let src = match src {
-            OpValue::Imm(value, _) => match Imm12::new(immediate(value, width)?.unsigned_abs()) {
-                Some(_) => src,
-                None => self.as_register(src, width)?,
-            },
+            OpValue::Imm(value, number) => {
+                let value = immediate(value, width)?;
+                match Imm12::new(value.unsigned_abs()) {
+                    Some(_) => src,
+                    None => {
+                        self.code.requires(number, value as u64, imm::BEYOND);
+                        self.as_register(src, width)?
+                    }
+                }
+            }
             OpValue::Reg(_) => src,
             OpValue::Mem(_) | OpValue::Frame { .. } => self.as_register(src, width)?,
         };
@@ -291,7 +307,9 @@ impl Emitter<'_> {
     /// Adds the low bytes of `src` to `sum`; what is above them is of no interest.
     fn add_value(&mut self, sum: Gpr, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         let reg = match src {
-            OpValue::Imm(value, _) => return self.put_sum(sum, sum.into(), immediate(value, width)?),
+            OpValue::Imm(value, number) => {
+                return self.put_sum(sum, sum.into(), (immediate(value, width)?, number));
+            }
             OpValue::Reg(reg) => Self::gpr(reg)?,
             OpValue::Mem(_) | OpValue::Frame { .. } => self.in_temp(src, width, Extension::Zero, ADDEND)?,
         };
@@ -332,7 +350,9 @@ impl Emitter<'_> {
             )?,
         };
         match rhs {
-            OpValue::Imm(value, _) => return self.compare_imm(lhs, value, width, extension),
+            OpValue::Imm(value, number) => {
+                return self.compare_imm(lhs, (value, number), width, extension);
+            }
             OpValue::Reg(reg) => insn::cmp(lhs, Self::gpr(reg)?, width, extension, &mut self.code.bytes),
             OpValue::Mem(_) | OpValue::Frame { .. } => {
                 let rhs = self.in_temp(rhs, width, extension, "a second value to compare")?;
@@ -345,7 +365,7 @@ impl Emitter<'_> {
     fn compare_imm(
         &mut self,
         lhs: Gpr,
-        value: u64,
+        (value, named): (u64, Option<ValueNumber>),
         width: Width,
         extension: Extension,
     ) -> Result<(), EncodingRefusal> {
@@ -356,13 +376,26 @@ impl Emitter<'_> {
         };
         let imm = Imm12::new(number.unsigned_abs());
         match imm {
-            Some(imm) if number >= 0 => insn::cmp_imm(lhs, imm, width, &mut self.code.bytes),
-            // Subtracting a negative number sets the same flags as adding its opposite, unless that
-            // is 0.
-            Some(imm) => insn::cmn_imm(lhs, imm, width, &mut self.code.bytes),
+            Some(imm) => {
+                self.code.uses(named, number as u64, imm::COMPARED);
+                // Subtracting a negative number sets the same flags as adding its opposite, unless
+                // that is 0.
+                let put = if number >= 0 { insn::cmp_imm } else { insn::cmn_imm };
+                put(lhs, imm, width, &mut self.code.bytes);
+                self.code.holds(
+                    LEN,
+                    insn::FIELD_12,
+                    Part {
+                        negated: number < 0,
+                        shift: if matches!(imm, Imm12::High(_)) { 12 } else { 0 },
+                        ..Part::WHOLE
+                    },
+                );
+            }
             None => {
                 let rhs = self.take("an immediate that does not fit")?;
-                constant::put(rhs, number as u64, &mut self.code.bytes);
+                self.code.requires(named, number as u64, imm::BEYOND);
+                constant::put_value(rhs, number as u64, named, self.code);
                 insn::cmp(lhs, rhs, compared(width), extension, &mut self.code.bytes);
             }
         }

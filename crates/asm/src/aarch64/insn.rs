@@ -8,8 +8,10 @@ use alloc::vec::Vec;
 
 use dynasmrt::{DynasmApi, dynasm};
 
-use super::imm::{Disp, Halfword, Imm12, Logical, Shift};
-use crate::op::{Extension, Width};
+use super::imm::{Disp, Halfword, Imm12, Logical, Shift, displacements};
+use crate::backend::EncodedCode;
+use crate::hole::{Field, Part, Run};
+use crate::op::{Extension, ValueNumber, Width};
 use crate::sink::Sink;
 
 /// The length of every instruction.
@@ -50,8 +52,30 @@ impl From<Gpr> for Source {
 /// A memory operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mem {
-    Disp(Base, Disp),
+    /// Which value of the sequence is the displacement comes last.
+    Disp(Base, Disp, Option<ValueNumber>),
     Index(Base, Gpr),
+}
+
+/// The immediates of `movz`, of additions and of loads and stores.
+pub(super) const FIELD_16: Field = Field::little(&[Run::new(0, 16, 5)]);
+pub(super) const FIELD_12: Field = Field::little(&[Run::new(0, 12, 10)]);
+const FIELD_9: Field = Field::little(&[Run::new(0, 9, 12)]);
+
+/// Says that the last instruction, an access of that width, has the displacement of `mem`.
+pub(super) fn displaced(mem: Mem, width: Width, code: &mut EncodedCode) {
+    let Mem::Disp(_, disp, Some(number)) = mem else {
+        return;
+    };
+    let (value, field, part) = match disp {
+        Disp::Scaled(disp) => {
+            let part = Part::from_bit(width.bytes().trailing_zeros());
+            (u64::from(disp), FIELD_12, part)
+        }
+        Disp::Unscaled(disp) => (i64::from(disp) as u64, FIELD_9, Part::WHOLE),
+    };
+    code.uses(Some(number), value, displacements(width));
+    code.holds(LEN, field, part);
 }
 
 macro_rules! put {
@@ -65,8 +89,8 @@ macro_rules! put {
 macro_rules! memory {
     ($out:expr, $mem:expr, $scaled:ident, $unscaled:ident, $reg:ident($number:expr)) => {
         match $mem {
-            Mem::Disp(base, Disp::Scaled(disp)) => put!($out, $scaled $reg($number), [XSP(base.0), disp]),
-            Mem::Disp(base, Disp::Unscaled(disp)) => put!($out, $unscaled $reg($number), [XSP(base.0), disp]),
+            Mem::Disp(base, Disp::Scaled(disp), _) => put!($out, $scaled $reg($number), [XSP(base.0), disp]),
+            Mem::Disp(base, Disp::Unscaled(disp), _) => put!($out, $unscaled $reg($number), [XSP(base.0), disp]),
             Mem::Index(base, index) => put!($out, $scaled $reg($number), [XSP(base.0), X(index.0)]),
         }
     };

@@ -196,7 +196,7 @@ impl Moved {
                 extension,
             } => {
                 constant::put(Gpr(rd), from, out);
-                let mem = Mem::Disp(Base(rd), Disp::Scaled(0));
+                let mem = Mem::Disp(Base(rd), Disp::Scaled(0), None);
                 insn::load(Gpr(rd), mem, width, extension, out);
             }
             Self::LoadVector { rd, from, log } => {

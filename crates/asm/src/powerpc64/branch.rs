@@ -12,7 +12,8 @@ use super::Flavor;
 use super::constant;
 use super::insn::{self, Gpr};
 use super::regs::{Hw, hw};
-use crate::backend::{Branch, BranchForm, BranchKind};
+use crate::backend::{Branch, BranchForm, BranchKind, Distance};
+use crate::hole::Run;
 use crate::op::{Cond, Dest};
 
 /// The bits of [`Branch::detail`] for a condition that is whether CTR has become 0.
@@ -81,6 +82,41 @@ pub(super) fn reaches(branch: &Branch, form: BranchForm, from: u64, to: u64) -> 
         _ => 1 << 25,
     };
     (-limit..limit).contains(&distance) && distance % 4 == 0
+}
+
+/// Of `b`, and of `bc`.
+const RUN_24: &[Run] = &[Run::new(2, 24, 2)];
+const RUN_14: &[Run] = &[Run::new(2, 14, 2)];
+/// How far they reach.
+const REACH_24: (i64, i64) = (-(1 << 25), (1 << 25) - 4);
+const REACH_14: (i64, i64) = (-(1 << 15), (1 << 15) - 4);
+
+/// Its distance, if it goes through no register.
+pub(super) fn hole(flavor: Flavor, branch: &Branch) -> Option<Distance> {
+    let far = Distance {
+        at: 0,
+        field: flavor.field(RUN_24),
+        from: 0,
+        within: REACH_24,
+        shorter: None,
+        unit: 4,
+    };
+    match (branch.kind, branch.form) {
+        (_, BranchForm::Far) => None,
+        (BranchKind::JumpIf(_), BranchForm::Short) => Some(Distance {
+            field: flavor.field(RUN_14),
+            within: REACH_14,
+            ..far
+        }),
+        // Behind the branch over it.
+        (BranchKind::JumpIf(_), BranchForm::Near) => Some(Distance {
+            at: 4,
+            from: 4,
+            shorter: Some((REACH_14.0 - 4, REACH_14.1 - 4)),
+            ..far
+        }),
+        _ => Some(far),
+    }
 }
 
 pub(super) fn put(flavor: Flavor, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {

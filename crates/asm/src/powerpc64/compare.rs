@@ -7,8 +7,9 @@ use super::emit::Emitter;
 use super::insn::{self, Field, Gpr};
 use super::regs::{CR0, CTR, FIELD_ORDER, LR};
 use crate::backend::{BranchKind, EncodingRefusal, extended, immediate};
+use crate::hole::{Class, Classes, Part};
 use crate::lower::{Lower, constant_last};
-use crate::op::{Cond, Dest, Extension, OpValue, Width};
+use crate::op::{Cond, Dest, Extension, OpValue, ValueNumber, Width};
 
 /// The second value of a comparison.
 #[derive(Clone, Copy)]
@@ -16,6 +17,84 @@ enum Rhs {
     Reg(Gpr),
     Signed(i16),
     Unsigned(u16),
+}
+
+/// The forms that a comparison with an immediate has, as bits.
+#[derive(Clone, Copy)]
+struct ImmediateForms(u8);
+
+/// An immediate in one of them.
+enum Immediate {
+    Signed(i16),
+    Unsigned(u16),
+}
+
+impl ImmediateForms {
+    const SIGNED: u8 = 1;
+    const UNSIGNED: u8 = 2;
+    /// Of words only the bits count.
+    const BITS: u8 = 4;
+
+    fn of(cond: Cond, width: Width) -> Self {
+        let equality = matches!(cond, Cond::Eq | Cond::Ne);
+        let signed = if is_signed(cond) || equality {
+            Self::SIGNED
+        } else {
+            0
+        };
+        let unsigned = if is_signed(cond) { 0 } else { Self::UNSIGNED };
+        let bits = if equality && width == Width::B4 {
+            Self::BITS
+        } else {
+            0
+        };
+        Self(signed | unsigned | bits)
+    }
+
+    /// A number in the first form that has it.
+    fn form(self, value: u64) -> Option<Immediate> {
+        // Whether words are equal is a matter of their bits: a negative one is one of the signed
+        // form.
+        let signed = match self.0 & Self::BITS {
+            0 => value as i64,
+            _ => i64::from(value as i32),
+        };
+        match (i16::try_from(signed), u16::try_from(value)) {
+            (Ok(imm), _) if self.0 & Self::SIGNED != 0 => Some(Immediate::Signed(imm)),
+            (_, Ok(imm)) if self.0 & Self::UNSIGNED != 0 => Some(Immediate::Unsigned(imm)),
+            _ => None,
+        }
+    }
+
+    /// By the form that a number has.
+    fn classes(self) -> Classes {
+        Classes {
+            of: |value, with| {
+                Class::Of(match Self(with).form(value) {
+                    Some(Immediate::Signed(_)) => 0,
+                    Some(Immediate::Unsigned(_)) => 1,
+                    None => 2,
+                })
+            },
+            with: self.0,
+        }
+    }
+}
+
+/// How a register and a number are compared for equality: by a sum that is 1, or by a difference
+/// that is 0.
+const EQUALITIES: Classes = Classes {
+    of: |value, small| match u32::try_from(value) {
+        _ if small != 0 && opposite(value as i64).is_some() => Class::Of(0),
+        Ok(word) => Class::Of(1 | u64::from(word >> 16 != 0) << 1 | u64::from(word as u16 != 0) << 2),
+        Err(_) => Class::Of(8),
+    },
+    with: 0,
+};
+
+/// What makes 1 of a number, if `addi` adds it.
+fn opposite(value: i64) -> Option<i16> {
+    i16::try_from(1 - i128::from(value)).ok()
 }
 
 const fn is_signed(cond: Cond) -> bool {
@@ -89,11 +168,15 @@ impl Emitter<'_> {
         let lhs = self.side(lhs, cond, width, "a value to compare that is not in a register")?;
         let rhs = self.rhs(rhs, cond, width)?;
         let (doubleword, signed) = (width == Width::B8, is_signed(cond));
-        self.put(match rhs {
-            Rhs::Reg(rhs) => insn::compare(field, lhs, rhs, doubleword, signed),
-            Rhs::Signed(imm) => insn::compare_signed(field, lhs, imm, doubleword),
-            Rhs::Unsigned(imm) => insn::compare_unsigned(field, lhs, imm, doubleword),
-        });
+        match rhs {
+            Rhs::Reg(rhs) => self.put(insn::compare(field, lhs, rhs, doubleword, signed)),
+            Rhs::Signed(imm) => {
+                self.put_part(insn::compare_signed(field, lhs, imm, doubleword), Part::WHOLE);
+            }
+            Rhs::Unsigned(imm) => {
+                self.put_part(insn::compare_unsigned(field, lhs, imm, doubleword), Part::WHOLE);
+            }
+        }
         Ok(())
     }
 
@@ -112,20 +195,14 @@ impl Emitter<'_> {
     }
 
     fn rhs(&mut self, rhs: OpValue, cond: Cond, width: Width) -> Result<Rhs, EncodingRefusal> {
-        if let OpValue::Imm(value, _) = rhs {
+        if let OpValue::Imm(value, number) = rhs {
             let value = extended(value, width, extension(cond))?;
-            // Whether words are equal is a matter of their bits: a negative one is one of the
-            // signed form.
-            let signed = match (cond, width) {
-                (Cond::Eq | Cond::Ne, Width::B4) => i64::from(value as i32),
-                _ => value as i64,
-            };
-            match (i16::try_from(signed), u16::try_from(value)) {
-                (Ok(imm), _) if is_signed(cond) || matches!(cond, Cond::Eq | Cond::Ne) => {
-                    return Ok(Rhs::Signed(imm));
-                }
-                (_, Ok(imm)) if !is_signed(cond) => return Ok(Rhs::Unsigned(imm)),
-                _ => {}
+            let with = ImmediateForms::of(cond, width);
+            self.code.uses(number, value, with.classes());
+            match with.form(value) {
+                Some(Immediate::Signed(imm)) => return Ok(Rhs::Signed(imm)),
+                Some(Immediate::Unsigned(imm)) => return Ok(Rhs::Unsigned(imm)),
+                None => {}
             }
         }
         self.side(rhs, cond, width, "a second value to compare")
@@ -136,16 +213,27 @@ impl Emitter<'_> {
     fn count_equal(&mut self, lhs: OpValue, rhs: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         self.claim(CTR, "the count register, for a comparison")?;
         let temp = self.take("the difference of two values")?;
-        let small = |value: u64| immediate(value, width).map(|value| i16::try_from(1 - i128::from(value)));
         let mut difference = match (lhs, rhs) {
-            (OpValue::Reg(reg), OpValue::Imm(value, _)) if is_general(reg) => {
+            (OpValue::Reg(reg), OpValue::Imm(value, number)) if is_general(reg) => {
                 let reg = Self::gpr(reg)?;
-                if let (Width::B8, Ok(by), true) = (width, small(value)?, reg != Gpr(0)) {
-                    self.put(insn::addi(temp, reg, by));
+                let small = width == Width::B8 && reg != Gpr(0);
+                if let Some(by) = opposite(immediate(value, width)?).filter(|_| small) {
+                    let classes = Classes {
+                        with: 1,
+                        ..EQUALITIES
+                    };
+                    self.code.uses(number, value, classes);
+                    self.put_part(
+                        insn::addi(temp, reg, by),
+                        Part {
+                            add: 1,
+                            ..Part::OPPOSITE
+                        },
+                    );
                     self.put(insn::mtctr(temp));
                     return Ok(());
                 }
-                self.put_difference(temp, reg, value, width)?
+                self.put_difference(temp, reg, (value, number), (width, small))?
             }
             (OpValue::Reg(one), OpValue::Reg(other)) if is_general(one) && is_general(other) => {
                 self.put(insn::xor(temp, Self::gpr(one)?, Self::gpr(other)?));
@@ -156,9 +244,9 @@ impl Emitter<'_> {
                 self.put(insn::xor(temp, temp, Self::gpr(reg)?));
                 temp
             }
-            (one, OpValue::Imm(value, _)) => {
+            (one, OpValue::Imm(value, number)) => {
                 self.value_to_gpr(temp, one, width, Extension::Zero)?;
-                self.put_difference(temp, temp, value, width)?
+                self.put_difference(temp, temp, (value, number), (width, false))?
             }
             (one, other) => {
                 self.value_to_gpr(temp, one, width, Extension::Zero)?;
@@ -182,26 +270,26 @@ impl Emitter<'_> {
         &mut self,
         temp: Gpr,
         from: Gpr,
-        value: u64,
-        width: Width,
+        (value, number): (u64, Option<ValueNumber>),
+        (width, small): (Width, bool),
     ) -> Result<Gpr, EncodingRefusal> {
         let value = extended(value, width, Extension::Zero)?;
+        let with = small.into();
+        self.code.uses(number, value, Classes { with, ..EQUALITIES });
         let Ok(word) = u32::try_from(value) else {
             let other = match temp == from {
                 true => self.take("a 64-bit immediate")?,
                 false => temp,
             };
-            self.put_constant(other, value, None);
+            self.put_constant(other, value, number);
             self.put(insn::xor(temp, from, other));
             return Ok(temp);
         };
         let mut difference = from;
-        for (half, xor) in [
-            ((word >> 16) as u16, insn::xoris as fn(Gpr, Gpr, u16) -> u32),
-            (word as u16, insn::xori),
-        ] {
+        for (from, xor) in [(16, insn::xoris as fn(Gpr, Gpr, u16) -> u32), (0, insn::xori)] {
+            let half = (word >> from) as u16;
             if half != 0 {
-                self.put(xor(temp, difference, half));
+                self.put_part(xor(temp, difference, half), Part::from_bit(from));
                 difference = temp;
             }
         }

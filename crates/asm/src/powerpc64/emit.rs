@@ -9,6 +9,7 @@ use super::insn::{self, Field, Gpr};
 use super::regs::{CR0, CTR, Hw, LR, R12, SCRATCH_ORDER, XER, hw};
 use super::{Convention, Flavor};
 use crate::backend::{BranchKind, EncodedCode, EncodingRefusal, immediate};
+use crate::hole::{Class, Classes, Part};
 use crate::lower::{ADDEND, Lower, NAMELESS, Named, check_float};
 use crate::op::{Address, Base, Bits, Cond, Dest, Extension, OpValue, ValueNumber, Width};
 
@@ -17,6 +18,32 @@ use crate::op::{Address, Base, Bits, Cond, Dest, Extension, OpValue, ValueNumber
 pub(super) struct Mem {
     base: Gpr,
     disp: i16,
+    /// Which value of the sequence the displacement is, and whether only multiples of 4 are.
+    number: Option<ValueNumber>,
+    aligned: bool,
+}
+
+impl Mem {
+    /// With a displacement that is no value of the sequence.
+    const fn fixed(base: Gpr, disp: i16) -> Self {
+        Self {
+            base,
+            disp,
+            number: None,
+            aligned: false,
+        }
+    }
+}
+
+/// Of a displacement, whether instructions have it, of which some have only multiples of 4.
+fn displacements(aligned: bool) -> Classes {
+    Classes {
+        of: |disp, aligned| match i16::try_from(disp as i64) {
+            Ok(_) if aligned == 0 || disp % 4 == 0 => Class::Of(0),
+            _ => Class::Only(disp),
+        },
+        with: aligned.into(),
+    }
 }
 
 pub(super) struct Emitter<'c> {
@@ -88,8 +115,12 @@ impl Lower for Emitter<'_> {
         self.put(insn::extend(dst, src, width, extension));
     }
 
-    fn put_constant(&mut self, dst: Gpr, value: u64, _: Option<ValueNumber>) {
+    fn put_constant(&mut self, dst: Gpr, value: u64, number: Option<ValueNumber>) {
+        self.code.uses(number, value, constant::CLASSES);
         constant::load(dst, value).put(self.flavor, &mut self.code.bytes);
+        if number.is_some() {
+            constant::name(self.flavor, value, self.code);
+        }
     }
 
     fn load(
@@ -101,6 +132,7 @@ impl Lower for Emitter<'_> {
     ) -> Result<(), EncodingRefusal> {
         let src = self.address(src, insn::is_ds(width, extension), Some(dst))?;
         self.put(insn::load(dst, src.base, src.disp, width, extension));
+        self.displaced(src, insn::is_ds(width, extension));
         if (width, extension) == (Width::B1, Extension::Sign) {
             self.put(insn::extend(dst, dst, width, extension));
         }
@@ -108,7 +140,7 @@ impl Lower for Emitter<'_> {
     }
 
     fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), EncodingRefusal> {
-        self.put_sum(dst, Self::gpr(base)?, i64::from(disp))
+        self.put_sum(dst, Self::gpr(base)?, (i64::from(disp), None))
     }
 
     fn mov_from_float(
@@ -143,6 +175,7 @@ impl Lower for Emitter<'_> {
         if let Some(dst) = dst.float() {
             let src = self.address(src, false, None)?;
             self.put(insn::load_float(dst, src.base, src.disp, width));
+            self.displaced(src, false);
             return Ok(());
         }
         self.check_direct_moves(width)?;
@@ -153,10 +186,12 @@ impl Lower for Emitter<'_> {
 
     fn store_gpr(&mut self, to: Mem, src: Gpr, width: Width) {
         self.put(insn::store(src, to.base, to.disp, width));
+        self.displaced(to, insn::is_ds(width, Extension::Zero));
     }
 
     fn store_float(&mut self, to: Mem, src: Vsr, width: Width) {
         self.put(insn::store_float(src.0, to.base, to.disp, width));
+        self.displaced(to, false);
     }
 
     /// The value first: on the way to it the register of the address is of use too.
@@ -182,8 +217,8 @@ impl Lower for Emitter<'_> {
         Ok(())
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
-        self.put_sum(to, to, by as i64)
+    fn add_constant(&mut self, to: Gpr, by: u64, number: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
+        self.put_sum(to, to, (by as i64, number))
     }
 
     fn add_directly(
@@ -206,7 +241,9 @@ impl Lower for Emitter<'_> {
         self.put(insn::add(to, to, by));
     }
 
-    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, number: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
+        // Most masks are in a rotation, by where their ends are.
+        self.code.uses(number, mask, Classes::ALONE);
         if mask == u64::MAX {
             return Ok(());
         }
@@ -258,8 +295,9 @@ impl Lower for Emitter<'_> {
         let to = self.address(to, insn::is_ds(width, Extension::Zero), None)?;
         let sum = self.take("a value of memory")?;
         self.put(insn::load(sum, to.base, to.disp, width, Extension::Zero));
+        self.displaced(to, insn::is_ds(width, Extension::Zero));
         self.put_addend(sum, addend)?;
-        self.put(insn::store(sum, to.base, to.disp, width));
+        self.store_gpr(to, sum, width);
         Ok(())
     }
 
@@ -404,16 +442,16 @@ impl Emitter<'_> {
     ) -> Result<Mem, EncodingRefusal> {
         let temp = temp.filter(|temp| temp.0 != 0);
         match address.base {
-            Base::Reg(reg) => self.near(Self::gpr(reg)?, address.disp, aligned, temp),
+            Base::Reg(reg) => self.near(Self::gpr(reg)?, (address.disp, address.number), aligned, temp),
             Base::Slot { reg, disp } => {
-                let slot = self.near(Self::gpr(reg)?, disp, true, temp)?;
+                let slot = self.near(Self::gpr(reg)?, (disp, None), true, temp)?;
                 let base = match (temp, slot.base == Self::gpr(reg)?) {
                     (Some(temp), _) => temp,
                     (None, false) => slot.base,
                     (None, true) => self.take("a base that has been spilled")?,
                 };
                 self.put(insn::load(base, slot.base, slot.disp, Width::B8, Extension::Zero));
-                self.near(base, address.disp, aligned, Some(base))
+                self.near(base, (address.disp, address.number), aligned, Some(base))
             }
             Base::Absolute(base) => {
                 let target = base.wrapping_add_signed(i64::from(address.disp));
@@ -423,7 +461,7 @@ impl Emitter<'_> {
                 };
                 let base = self.temp(temp, "a fixed address")?;
                 self.put_constant(base, target.wrapping_sub(low as u64), None);
-                Ok(Mem { base, disp: low })
+                Ok(Mem::fixed(base, low))
             }
         }
     }
@@ -439,29 +477,41 @@ impl Emitter<'_> {
     fn near(
         &mut self,
         base: Gpr,
-        disp: i32,
+        (disp, number): (i32, Option<ValueNumber>),
         aligned: bool,
         temp: Option<Gpr>,
     ) -> Result<Mem, EncodingRefusal> {
         let fits = i16::try_from(disp).ok();
         if let Some(disp) = fits.filter(|disp| base.0 != 0 && !(aligned && disp % 4 != 0)) {
-            return Ok(Mem { base, disp });
+            return Ok(Mem {
+                base,
+                disp,
+                number,
+                aligned,
+            });
         }
+        // Several instructions may have the low part.
+        self.code.uses(number, i64::from(disp) as u64, Classes::ALONE);
         let to = self.temp(temp, "a displacement that no instruction has, or a base in r0")?;
         match constant::split(i64::from(disp)) {
             Some((high, low)) if base.0 != 0 && !(aligned && low % 4 != 0) => {
                 self.put(insn::addis(to, base, high));
-                Ok(Mem { base: to, disp: low })
+                Ok(Mem::fixed(to, low))
             }
             _ => {
-                self.put_sum(to, base, i64::from(disp))?;
-                Ok(Mem { base: to, disp: 0 })
+                self.put_sum(to, base, (i64::from(disp), None))?;
+                Ok(Mem::fixed(to, 0))
             }
         }
     }
 
     /// `to = from + value`. `to` may be `from`.
-    pub(super) fn put_sum(&mut self, to: Gpr, from: Gpr, value: i64) -> Result<(), EncodingRefusal> {
+    pub(super) fn put_sum(
+        &mut self,
+        to: Gpr,
+        from: Gpr,
+        (value, number): (i64, Option<ValueNumber>),
+    ) -> Result<(), EncodingRefusal> {
         if value == 0 {
             if to != from {
                 self.put(insn::mr(to, from));
@@ -476,33 +526,52 @@ impl Emitter<'_> {
             }
             _ => from,
         };
-        match constant::split(value).filter(|_| base.0 != 0) {
-            Some((0, low)) => self.put(insn::addi(to, base, low)),
-            Some((high, 0)) => self.put(insn::addis(to, base, high)),
-            Some((high, low)) => {
-                self.put(insn::addis(to, base, high));
-                // `to` is r0 only if it is read as a base: then the sum is made the other way.
-                match to.0 {
-                    0 => return self.put_low_sum(low),
-                    _ => self.put(insn::addi(to, to, low)),
-                }
+        let Some((high, low)) = constant::split(value).filter(|_| base.0 != 0) else {
+            let addend = match to == base {
+                true => self.take("a number to add that no instruction has")?,
+                false => to,
+            };
+            if base.0 != 0 {
+                self.code.requires(number, value as u64, constant::BEYOND);
             }
-            None => {
-                let addend = match to == base {
-                    true => self.take("a number to add that no instruction has")?,
-                    false => to,
-                };
-                self.put_constant(addend, value as u64, None);
-                self.put(insn::add(to, base, addend));
-            }
+            self.put_constant(addend, value as u64, number);
+            self.put(insn::add(to, base, addend));
+            return Ok(());
+        };
+        self.code.uses(number, value as u64, constant::SUMS);
+        if high != 0 {
+            self.put_part(insn::addis(to, base, high), constant::ROUNDED);
+        }
+        match (high, low) {
+            (0, _) => self.put_part(insn::addi(to, base, low), Part::WHOLE),
+            (_, 0) => {}
+            // `to` is r0 only if it is read as a base: then the sum is made the other way.
+            _ if to.0 == 0 => self.put_low_sum(low)?,
+            _ => self.put_part(insn::addi(to, to, low), Part::WHOLE),
         }
         Ok(())
     }
 
-    /// Adds to r0.
+    /// An instruction whose immediate is a part of the number that is being encoded.
+    pub(super) fn put_part(&mut self, word: u32, part: Part) {
+        self.put(word);
+        self.code.holds(4, self.flavor.field(insn::RUN_16), part);
+    }
+
+    /// Says that the last instruction has the displacement of `mem`, in the format DS or D.
+    fn displaced(&mut self, mem: Mem, ds: bool) {
+        let runs = if ds { insn::RUN_14 } else { insn::RUN_16 };
+        if mem.number.is_some() {
+            let classes = displacements(mem.aligned);
+            self.code.uses(mem.number, i64::from(mem.disp) as u64, classes);
+            self.code.holds(4, self.flavor.field(runs), Part::WHOLE);
+        }
+    }
+
+    /// Adds to r0 the low part of the number that is being encoded.
     fn put_low_sum(&mut self, low: i16) -> Result<(), EncodingRefusal> {
         let addend = self.take("a number to add to r0")?;
-        self.put(insn::li(addend, low));
+        self.put_part(insn::li(addend, low), Part::WHOLE);
         self.put(insn::add(Gpr(0), Gpr(0), addend));
         Ok(())
     }
@@ -510,11 +579,14 @@ impl Emitter<'_> {
     /// A constant stays one if it can be added at once.
     fn addend(&mut self, src: OpValue, width: Width) -> Result<Addend, EncodingRefusal> {
         Ok(match src {
-            OpValue::Imm(value, _) => {
+            OpValue::Imm(value, number) => {
                 let value = immediate(value, width)?;
                 match constant::split(value) {
-                    Some(_) => Addend::Imm(value),
-                    None => Addend::Reg(self.in_temp(src, width, Extension::Zero, "a 64-bit immediate")?),
+                    Some(_) => Addend::Imm(value, number),
+                    None => {
+                        self.code.requires(number, value as u64, constant::BEYOND);
+                        Addend::Reg(self.in_temp(src, width, Extension::Zero, "a 64-bit immediate")?)
+                    }
                 }
             }
             OpValue::Reg(reg) => Addend::Reg(Self::gpr(reg)?),
@@ -527,7 +599,7 @@ impl Emitter<'_> {
 
     fn put_addend(&mut self, sum: Gpr, addend: Addend) -> Result<(), EncodingRefusal> {
         match addend {
-            Addend::Imm(value) => self.put_sum(sum, sum, value),
+            Addend::Imm(value, number) => self.put_sum(sum, sum, (value, number)),
             Addend::Reg(reg) => {
                 self.put(insn::add(sum, sum, reg));
                 Ok(())
@@ -539,7 +611,7 @@ impl Emitter<'_> {
     fn exact(&mut self, address: Address) -> Result<Gpr, EncodingRefusal> {
         let to = self.take("the address of an atomic addition")?;
         let mem = self.address(address, false, Some(to))?;
-        self.put_sum(to, mem.base, i64::from(mem.disp))?;
+        self.put_sum(to, mem.base, (i64::from(mem.disp), mem.number))?;
         Ok(to)
     }
 }
@@ -548,6 +620,6 @@ impl Emitter<'_> {
 #[derive(Clone, Copy)]
 enum Addend {
     /// Fits `addis` and `addi`.
-    Imm(i64),
+    Imm(i64, Option<ValueNumber>),
     Reg(Gpr),
 }

@@ -2,6 +2,7 @@
 //!
 //! Fields are cut to their width; whoever calls has checked that they fit.
 
+use crate::hole::Run;
 use crate::op::{Extension, Width};
 
 /// A general register, 0 to 31.
@@ -40,6 +41,10 @@ pub(super) const BLR: u32 = xl(20, 0, 16, false);
 pub(super) const BCTR: u32 = xl(20, 0, 528, false);
 /// `bcctrl 20, 0`.
 pub(super) const BCTRL: u32 = xl(20, 0, 528, true);
+
+/// The immediate of the format D, and of DS.
+pub(super) const RUN_16: &[Run] = &[Run::new(0, 16, 0)];
+pub(super) const RUN_14: &[Run] = &[Run::new(2, 14, 2)];
 
 const fn d(opcode: u32, rt: u8, ra: Gpr, imm: u16) -> u32 {
     opcode << 26 | (rt as u32 & 31) << 21 | ra.field(16) | imm as u32

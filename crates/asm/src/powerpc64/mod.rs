@@ -40,7 +40,8 @@ use llvm_stackmaps::Endian;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::{Arch, RegSet};
 
-use crate::backend::{Backend, Branch, BranchForm, EncodedCode, EncodingRefusal};
+use crate::backend::{Backend, Branch, BranchForm, Distance, EncodedCode, EncodingRefusal};
+use crate::hole::{Field, Order, Run};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::lower::Lower;
 use crate::op::Op;
@@ -76,6 +77,15 @@ impl Flavor {
             Endian::Big => u32::from_be_bytes(bytes),
             Endian::Little => u32::from_le_bytes(bytes),
         }
+    }
+
+    /// These bits of an instruction.
+    const fn field(self, runs: &'static [Run]) -> Field {
+        let order = match self.endian {
+            Endian::Big => Order::Big,
+            Endian::Little => Order::Little,
+        };
+        Field { len: 4, order, runs }
     }
 
     /// Appends an instruction.
@@ -176,6 +186,10 @@ impl Backend for PowerPc64 {
 
     fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
         branch::put(self.0, branch, from, to, out);
+    }
+
+    fn distance(&self, branch: &Branch) -> Option<Distance> {
+        branch::hole(self.0, branch)
     }
 
     fn around_return_offset(&self) -> (Vec<u8>, Vec<u8>) {

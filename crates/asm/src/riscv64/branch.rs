@@ -13,9 +13,10 @@
 use alloc::vec::Vec;
 
 use super::constant;
-use super::insn::{self, Gpr, LEN};
+use super::insn::{self, Gpr, LEN, UNIT};
 use super::regs::{Hw, hw};
-use crate::backend::{Branch, BranchForm, BranchKind};
+use crate::backend::{Branch, BranchForm, BranchKind, Distance};
+use crate::hole::{Field, Run};
 use crate::op::{Cond, Dest};
 
 /// `jal`.
@@ -129,6 +130,51 @@ pub(super) fn reaches(branch: &Branch, form: BranchForm, from: u64, to: u64) -> 
         (BranchForm::Short, BranchKind::JumpIf(cond)) => jump_if(branch, cond, from, to).is_some(),
         (BranchForm::Short | BranchForm::Near, kind) => near(kind, from, to).is_some(),
         (BranchForm::Far, _) => scratch(branch).is_some() && matches!(branch.dest, Dest::Addr(_)),
+    }
+}
+
+/// Of `jal`, and of conditional branches.
+const FIELD_J: Field = Field::little(&[
+    Run::new(20, 1, 31),
+    Run::new(1, 10, 21),
+    Run::new(11, 1, 20),
+    Run::new(12, 8, 12),
+]);
+const FIELD_B: Field = Field::little(&[
+    Run::new(12, 1, 31),
+    Run::new(5, 6, 25),
+    Run::new(1, 4, 8),
+    Run::new(11, 1, 7),
+]);
+/// How far they reach.
+const REACH_J: (i64, i64) = (-(1 << 20), (1 << 20) - 2);
+const REACH_B: (i64, i64) = (-(1 << 12), (1 << 12) - 2);
+
+/// Its distance, if it goes through no register.
+pub(super) fn hole(branch: &Branch) -> Option<Distance> {
+    let far = Distance {
+        at: 0,
+        field: FIELD_J,
+        from: 0,
+        within: REACH_J,
+        shorter: None,
+        unit: UNIT,
+    };
+    match (branch.kind, branch.form) {
+        (_, BranchForm::Far) => None,
+        (BranchKind::JumpIf(_), BranchForm::Short) => Some(Distance {
+            field: FIELD_B,
+            within: REACH_B,
+            ..far
+        }),
+        // Behind the branch over it.
+        (BranchKind::JumpIf(_), BranchForm::Near) => Some(Distance {
+            at: LEN,
+            from: LEN,
+            shorter: Some((REACH_B.0 - i64::from(LEN), REACH_B.1 - i64::from(LEN))),
+            ..far
+        }),
+        _ => Some(far),
     }
 }
 

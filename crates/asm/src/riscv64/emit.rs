@@ -4,10 +4,11 @@
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
 
-use super::insn::{self, Gpr, Imm12, Mem, Shift, UNIT};
+use super::insn::{self, Gpr, Imm12, LEN, Mem, Shift, UNIT};
 use super::regs::{GP, Hw, RA, SCRATCH_ORDER, SP, TP, ZERO, hw};
 use super::{branch, constant};
 use crate::backend::{BranchKind, EncodedCode, EncodingRefusal, extended, immediate};
+use crate::hole::{Classes, Part};
 use crate::lower::{ADDEND, Lower, NAMELESS, Named};
 use crate::op::{Address, Bits, Cond, Dest, Extension, OpValue, ValueNumber, Width};
 
@@ -70,8 +71,8 @@ impl Lower for Emitter<'_> {
         insn::mov(dst, src, width, extension, &mut self.code.bytes);
     }
 
-    fn put_constant(&mut self, dst: Gpr, value: u64, _: Option<ValueNumber>) {
-        constant::put(dst, value, &mut self.code.bytes);
+    fn put_constant(&mut self, dst: Gpr, value: u64, number: Option<ValueNumber>) {
+        constant::put_value(dst, value, number, self.code);
     }
 
     fn load(
@@ -83,11 +84,12 @@ impl Lower for Emitter<'_> {
     ) -> Result<(), EncodingRefusal> {
         let src = self.memory_before(DwarfReg::new(dst.0.into()), src, width)?;
         insn::load(dst, src, width, extension, &mut self.code.bytes);
+        insn::displaced(src, insn::FIELD_I, self.code);
         Ok(())
     }
 
     fn put_address(&mut self, dst: Gpr, base: DwarfReg, disp: i32) -> Result<(), EncodingRefusal> {
-        self.put_sum(dst, Self::gpr(base)?, disp.into())
+        self.put_sum(dst, Self::gpr(base)?, disp.into(), None)
     }
 
     fn mov_from_float(
@@ -124,6 +126,7 @@ impl Lower for Emitter<'_> {
     fn load_float(&mut self, dst: u8, src: Address, width: Width) -> Result<(), EncodingRefusal> {
         let src = self.address(src)?;
         insn::load_float(dst, src, width, &mut self.code.bytes);
+        insn::displaced(src, insn::FIELD_I, self.code);
         Ok(())
     }
 
@@ -134,21 +137,24 @@ impl Lower for Emitter<'_> {
 
     fn store_gpr(&mut self, to: Mem, src: Gpr, width: Width) {
         insn::store(to, src, width, &mut self.code.bytes);
+        insn::displaced(to, insn::FIELD_S, self.code);
     }
 
     fn store_float(&mut self, to: Mem, src: u8, width: Width) {
         insn::store_float(to, src, width, &mut self.code.bytes);
+        insn::displaced(to, insn::FIELD_S, self.code);
     }
 
     fn store_constant(&mut self, to: Mem, value: i64, _: Option<ValueNumber>, width: Width) -> bool {
         if value == 0 {
             insn::store(to, Gpr::ZERO, width, &mut self.code.bytes);
+            insn::displaced(to, insn::FIELD_S, self.code);
         }
         value == 0
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
-        self.put_sum(to, to, by as i64)
+    fn add_constant(&mut self, to: Gpr, by: u64, number: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
+        self.put_sum(to, to, by as i64, number)
     }
 
     fn add_directly(
@@ -174,11 +180,15 @@ impl Lower for Emitter<'_> {
         insn::add(to, to, by, &mut self.code.bytes);
     }
 
-    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, number: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
         if let Some(imm) = Imm12::new(mask as i64) {
+            self.code.uses(number, mask, insn::IMM12);
             insn::and_imm(reg, reg, imm, &mut self.code.bytes);
+            self.code.holds(LEN, insn::FIELD_I, Part::WHOLE);
             return Ok(());
         }
+        // No instruction has the mask, or it is made in one of several ways.
+        self.code.uses(number, mask, Classes::ALONE);
         // A run of ones from bit 0 on, or up to bit 63.
         let zeros = (mask.leading_zeros() + mask.trailing_zeros()) as u8;
         let one_run = mask.count_ones() + u32::from(zeros) == u64::BITS;
@@ -218,8 +228,10 @@ impl Lower for Emitter<'_> {
         let to = self.address(to)?;
         let sum = self.take("a value to add to")?;
         insn::load(sum, to, width, Extension::Zero, &mut self.code.bytes);
+        insn::displaced(to, insn::FIELD_I, self.code);
         self.add_value(sum, src, width)?;
         insn::store(to, sum, width, &mut self.code.bytes);
+        insn::displaced(to, insn::FIELD_S, self.code);
         Ok(())
     }
 
@@ -290,7 +302,7 @@ impl Emitter<'_> {
     /// Adds the low bytes of `src` to `sum`; what is above them is of no interest.
     fn add_value(&mut self, sum: Gpr, src: OpValue, width: Width) -> Result<(), EncodingRefusal> {
         let reg = match src {
-            OpValue::Imm(value, _) => return self.put_sum(sum, sum, immediate(value, width)?),
+            OpValue::Imm(value, number) => return self.put_sum(sum, sum, immediate(value, width)?, number),
             _ => self.as_register(src, width)?,
         };
         insn::add(sum, sum, reg, &mut self.code.bytes);
@@ -315,9 +327,9 @@ impl Emitter<'_> {
     ) -> Result<Gpr, EncodingRefusal> {
         match value {
             OpValue::Imm(value, _) if immediate(value, width)? == 0 => Ok(Gpr::ZERO),
-            OpValue::Imm(value, _) => {
+            OpValue::Imm(value, number) => {
                 let reg = self.take("a constant to compare with")?;
-                constant::put(reg, extended(value, width, extension)?, &mut self.code.bytes);
+                constant::put_value(reg, extended(value, width, extension)?, number, self.code);
                 Ok(reg)
             }
             OpValue::Reg(reg) if width == Width::B8 => Self::gpr(reg),

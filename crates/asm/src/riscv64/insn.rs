@@ -9,7 +9,9 @@ use alloc::vec::Vec;
 
 use dynasmrt::{DynasmApi, dynasm};
 
-use crate::op::{Extension, Width};
+use crate::backend::EncodedCode;
+use crate::hole::{Class, Classes, Field, Part, Run};
+use crate::op::{Extension, ValueNumber, Width};
 use crate::sink::Sink;
 
 /// The length of every instruction but the short nop.
@@ -84,6 +86,27 @@ impl Shift {
 pub(super) struct Mem {
     pub(super) base: Gpr,
     pub(super) disp: Imm12,
+    /// Which value of the sequence the distance is.
+    pub(super) number: Option<ValueNumber>,
+}
+
+/// The immediates of the formats I, S and U.
+pub(super) const FIELD_I: Field = Field::little(&[Run::new(0, 12, 20)]);
+pub(super) const FIELD_S: Field = Field::little(&[Run::new(0, 5, 7), Run::new(5, 7, 25)]);
+pub(super) const FIELD_U: Field = Field::little(&[Run::new(12, 20, 12)]);
+
+/// Which numbers are an [`Imm12`].
+pub(super) const IMM12: Classes = Classes::new(|number, _| match Imm12::new(number as i64) {
+    Some(_) => Class::Of(0),
+    None => Class::Only(number),
+});
+
+/// Says that the last instruction has the distance of `mem` in that field.
+pub(super) fn displaced(mem: Mem, field: Field, code: &mut EncodedCode) {
+    if mem.number.is_some() {
+        code.uses(mem.number, mem.disp.get() as u64, IMM12);
+        code.holds(LEN, field, Part::WHOLE);
+    }
 }
 
 macro_rules! put {

@@ -14,7 +14,7 @@ use super::scratch::Free;
 use crate::backend::{Backend, Branch, BranchForm, BranchKind, EncodedCode, EncodingRefusal, Origin};
 use crate::backend_of;
 use crate::error::{Error, Result};
-use crate::hole::Hole;
+use crate::hole::{Alike, Holds, Hole};
 use crate::op::{Dest, Label, Op};
 
 /// What a site offers to the sequences that are written there.
@@ -68,6 +68,8 @@ pub struct Assembled {
     /// Where values and targets of the sequence are in [`code`](Self::code), if that was asked for
     /// and there is no stub: see [`assemble_template`].
     pub holes: Vec<Hole>,
+    /// What has to be the same of values, so that they are there.
+    pub alike: Vec<Alike>,
 }
 
 impl Assembled {
@@ -166,6 +168,7 @@ pub fn assemble_out_of_line(
         return_offsets: Vec::new(),
         used,
         holes: Vec::new(),
+        alike: Vec::new(),
     })
 }
 
@@ -287,10 +290,12 @@ impl<'s, 'a> Job<'s, 'a> {
         if fits.is_ok() && used <= room {
             let mut code = Vec::with_capacity(self.site.shape.reserved().as_usize());
             layout.write(&mut code).map_err(|e| self.unreachable(e))?;
-            let holes = match self.names_holes {
-                true => layout.holes(|addr| self.target_at(addr)),
-                false => Vec::new(),
-            };
+            let (mut holes, mut alike) = (Vec::new(), Vec::new());
+            if self.names_holes {
+                holes = layout.holes(|addr| self.target_at(addr));
+                alike = core::mem::take(&mut layout.code.alike);
+                self.relate(&mut holes, &mut alike);
+            }
             // A call returns to what restores the registers that it loses.
             let (_, restored) = self.backend.around_return_offset();
             let offsets = returns
@@ -315,6 +320,7 @@ impl<'s, 'a> Job<'s, 'a> {
                 return_offsets,
                 used,
                 holes,
+                alike,
             }));
         }
         fits?;
@@ -357,6 +363,22 @@ impl<'s, 'a> Job<'s, 'a> {
         let reserved = self.site.shape.reserved();
         let first = self.site.return_offsets.first().copied();
         first.map_or(reserved, |first| Len::new(first).min(reserved))
+    }
+
+    /// Notes how far the numbers that were encoded are from the values.
+    fn relate(&self, holes: &mut [Hole], alike: &mut [Alike]) {
+        let value = |number: u32| {
+            let value = self.sequence.outline().values().get(number as usize);
+            *value.expect("the values are numbered as in the outline")
+        };
+        for hole in holes.iter_mut().filter(|hole| hole.part.base != 0) {
+            if let Holds::Value(number) = hole.holds {
+                hole.part.base = hole.part.base.wrapping_sub(value(number));
+            }
+        }
+        for alike in alike {
+            alike.base = alike.base.wrapping_sub(value(alike.number));
+        }
     }
 
     /// The number of the target that is at an address.

@@ -12,7 +12,7 @@ use patchpoint_isa::{Arch, nops};
 
 use crate::backend::{Backend, Branch, BranchForm, EncodedCode, Origin};
 use crate::backend_of;
-use crate::hole::{Holds, Hole};
+use crate::hole::{Holds, Hole, Part, Reach};
 use crate::op::{Dest, Label};
 
 /// A position in the code: bytes, and branches, before it.
@@ -232,18 +232,49 @@ impl Layout<'_> {
         for hole in &mut holes {
             hole.at = self.offset(self.mark_at(hole.at));
         }
+        let grown = self.grown();
         for (index, branch) in self.code.branches.iter().enumerate() {
             let Dest::Addr(to) = branch.dest else {
                 continue;
             };
-            if let (Some(len), Some(number)) = (self.backend.distance_len(branch), number(to)) {
-                let end = self.branch_offset(index, branch) + self.backend.branch_len(branch, branch.form);
-                let at = end.saturating_sub(len);
-                let holds = Holds::Target(number);
-                holes.push(Hole { at, len, holds });
+            if let (Some(distance), Some(number)) = (self.backend.distance(branch), number(to)) {
+                let start = self.branch_offset(index, branch);
+                holes.push(Hole {
+                    at: start.saturating_add(distance.at),
+                    field: distance.field,
+                    holds: Holds::Target(number),
+                    part: Part::WHOLE,
+                    goes_on: false,
+                    reach: Reach {
+                        from: start.saturating_add(distance.from),
+                        within: (distance.within.0 + grown, distance.within.1 - grown),
+                        shorter: match distance.shorter {
+                            Some((least, greatest)) => (least - grown, greatest + grown),
+                            None => (0, -1),
+                        },
+                        unit: distance.unit,
+                    },
+                });
             }
         }
         holes
+    }
+
+    /// How many bytes the branches are longer than in their shortest forms. By no more, one was
+    /// elsewhere when its form was chosen: a form is taken for sure where it reaches with so many
+    /// bytes to spare, and no shorter one would with so many more.
+    fn grown(&self) -> i64 {
+        let shortest = |branch: &Branch| self.backend.branch_len(branch, BranchForm::Short);
+        let by = |branch| {
+            self.backend
+                .branch_len(branch, branch.form)
+                .saturating_sub(shortest(branch))
+        };
+        self.code
+            .branches
+            .iter()
+            .map(|branch| i64::from(by(branch)))
+            .sum()
     }
 
     /// The position of a byte of the instructions.

@@ -1,11 +1,13 @@
 //! Additions.
 
 use super::emit::Emitter;
+use super::holes;
 use super::insn::{self, Mem};
 use super::regs::Gpr;
 use crate::backend::{EncodingRefusal, immediate};
+use crate::hole::{Classes, Part};
 use crate::lower::Lower;
-use crate::op::{Address, Extension, OpValue, Width};
+use crate::op::{Address, Extension, OpValue, ValueNumber, Width};
 
 impl Emitter<'_> {
     /// Adds what one instruction can add to all 64 bits.
@@ -29,7 +31,7 @@ impl Emitter<'_> {
             }
             OpValue::Mem(address) => {
                 let by = self.address(address)?;
-                add_memory.put(to.0, by, &mut self.code.bytes);
+                self.access(add_memory, to.0, by);
             }
             OpValue::Imm(..) | OpValue::Frame { .. } => return Ok(false),
         }
@@ -37,19 +39,25 @@ impl Emitter<'_> {
     }
 
     /// Adds a constant to all 64 bits.
-    pub(super) fn add_imm(&mut self, reg: Gpr, value: u64) -> Result<(), EncodingRefusal> {
+    pub(super) fn add_imm(
+        &mut self,
+        reg: Gpr,
+        value: u64,
+        number: Option<ValueNumber>,
+    ) -> Result<(), EncodingRefusal> {
         let signed = value as i64;
+        self.code.uses(number, value, holes::ADDED);
         if let Ok(imm) = i16::try_from(signed) {
-            self.put(insn::AGHI.of(reg.0, imm as u16));
+            self.put_immediate(insn::AGHI.of(reg.0, imm as u16), 2, Part::WHOLE);
         } else if let Ok(imm) = i32::try_from(signed) {
-            self.put(insn::AGFI.of(reg.0, imm as u32));
+            self.put_immediate(insn::AGFI.of(reg.0, imm as u32), 4, Part::WHOLE);
         } else if let Ok(imm) = u32::try_from(value) {
-            self.put(insn::ALGFI.of(reg.0, imm));
+            self.put_immediate(insn::ALGFI.of(reg.0, imm), 4, Part::WHOLE);
         } else if let Ok(imm) = u32::try_from(value.wrapping_neg()) {
-            self.put(insn::SLGFI.of(reg.0, imm));
+            self.put_immediate(insn::SLGFI.of(reg.0, imm), 4, Part::OPPOSITE);
         } else {
             let temp = self.take("a 64-bit immediate")?;
-            temp.put_constant(value, &mut self.code.bytes);
+            self.put_value(temp, value, number);
             self.put(insn::AGR.of(reg, temp));
         }
         Ok(())
@@ -61,8 +69,8 @@ impl Emitter<'_> {
         src: OpValue,
         width: Width,
     ) -> Result<(), EncodingRefusal> {
-        if let OpValue::Imm(value, _) = src {
-            if self.add_imm_to_mem(to, immediate(value, width)?, width)? {
+        if let OpValue::Imm(value, number) = src {
+            if self.add_imm_to_mem(to, (immediate(value, width)?, number), width)? {
                 return Ok(());
             }
         }
@@ -77,9 +85,12 @@ impl Emitter<'_> {
                 let (src, to) = (Self::gpr(reg)?, self.address(to)?);
                 self.add_byte(to, |emitter, sum| emitter.put(insn::AR.of(sum.0, src.0)))
             }
-            (Width::B1, OpValue::Imm(value, _)) => {
-                let (imm, to) = (immediate(value, width)? as u16, self.address(to)?);
-                self.add_byte(to, |emitter, sum| emitter.put(insn::AHI.of(sum.0, imm)))
+            (Width::B1, OpValue::Imm(value, number)) => {
+                let (value, to) = (immediate(value, width)? as u64, self.address(to)?);
+                self.add_byte(to, |emitter, sum| {
+                    emitter.code.uses(number, value, Classes::ALL);
+                    emitter.put_immediate(insn::AHI.of(sum.0, value as u16), 2, Part::WHOLE);
+                })
             }
             _ => {
                 if let OpValue::Reg(reg) = src {
@@ -92,7 +103,7 @@ impl Emitter<'_> {
                     Width::B4 => insn::A,
                     Width::B1 | Width::B2 => insn::AH,
                 };
-                add.put(sum.0, to, &mut self.code.bytes);
+                self.access(add, sum.0, to);
                 self.store_gpr(to, sum, width);
                 Ok(())
             }
@@ -103,7 +114,7 @@ impl Emitter<'_> {
     pub(super) fn add_imm_to_mem(
         &mut self,
         to: Address,
-        value: i64,
+        (value, number): (i64, Option<ValueNumber>),
         width: Width,
     ) -> Result<bool, EncodingRefusal> {
         let insn = match width {
@@ -111,19 +122,21 @@ impl Emitter<'_> {
             Width::B4 => insn::ASI,
             Width::B8 => insn::AGSI,
         };
-        let Ok(value) = i8::try_from(value) else {
+        self.code.requires(number, value as u64, holes::SIGNED);
+        let Ok(imm) = i8::try_from(value) else {
             return Ok(false);
         };
         let to = self.address(to)?;
         let to = self.plain(to);
-        insn.put(to, value as u8, &mut self.code.bytes);
+        self.code.uses(number, value as u64, Classes::ALL);
+        self.access_by_byte(insn, to, imm as u8);
         Ok(true)
     }
 
     /// No instruction adds a byte in memory.
     fn add_byte(&mut self, to: Mem, add: impl FnOnce(&mut Self, Gpr)) -> Result<(), EncodingRefusal> {
         let sum = self.take("a byte to add to")?;
-        insn::LLGC.put(sum.0, to, &mut self.code.bytes);
+        self.access(insn::LLGC, sum.0, to);
         add(self, sum);
         self.store_gpr(to, sum, Width::B1);
         Ok(())

@@ -10,8 +10,9 @@ use super::emit::Emitter;
 use super::insn::{self, Mem};
 use super::regs::Gpr;
 use crate::backend::{EncodingRefusal, immediate};
+use crate::hole::{Classes, Part};
 use crate::lower::Lower;
-use crate::op::{Address, Base, Extension, OpValue, Width};
+use crate::op::{Address, Base, Extension, OpValue, ValueNumber, Width};
 
 /// The mask of condition code 1: another thread was faster.
 const CHANGED: u8 = 4;
@@ -19,7 +20,7 @@ const CHANGED: u8 = 4;
 /// What is added, so that it can be added again.
 enum Addend {
     Reg(Gpr),
-    Imm(i64),
+    Imm(i64, Option<ValueNumber>),
     /// Memory that needs no register to be addressed.
     Mem(Mem),
     Frame(Gpr, i32),
@@ -32,8 +33,8 @@ impl Emitter<'_> {
         src: OpValue,
         width: Width,
     ) -> Result<(), EncodingRefusal> {
-        if let OpValue::Imm(value, _) = src {
-            if self.add_imm_to_mem(to, immediate(value, width)?, width)? {
+        if let OpValue::Imm(value, number) = src {
+            if self.add_imm_to_mem(to, (immediate(value, width)?, number), width)? {
                 return Ok(());
             }
         }
@@ -52,10 +53,10 @@ impl Emitter<'_> {
         let purpose = "the old and the new value of memory to add to atomically";
         let old = self.take(purpose)?;
         let new = self.take(purpose)?;
-        load.put(old.0, to, &mut self.code.bytes);
+        self.access(load, old.0, to);
         let again = self.code.at();
         self.sum(new, old, &addend, width);
-        swap.put(old.0, new.0, to, &mut self.code.bytes);
+        self.access_by_two(swap, old.0, new.0, to);
         let back = again.wrapping_sub(self.code.at()) as i32 / 2;
         self.put(insn::BRC.of(CHANGED, back as u16));
         Ok(())
@@ -64,7 +65,7 @@ impl Emitter<'_> {
     fn addend(&mut self, src: OpValue, width: Width) -> Result<Addend, EncodingRefusal> {
         Ok(match src {
             OpValue::Reg(reg) => Addend::Reg(Self::gpr(reg)?),
-            OpValue::Imm(value, _) => Addend::Imm(immediate(value, width)?),
+            OpValue::Imm(value, number) => Addend::Imm(immediate(value, width)?, number),
             OpValue::Frame { .. } if width != Width::B8 => {
                 return Err(EncodingRefusal::Unusable("part of the address of a stack slot"));
             }
@@ -72,14 +73,13 @@ impl Emitter<'_> {
             OpValue::Mem(address) => {
                 let free = self.free;
                 let direct = matches!(address.base, Base::Reg(_) | Base::Absolute(_));
-                let at = self.code.bytes.len();
-                let clobbers = self.code.clobbers;
+                let mark = self.code.mark();
                 match self.address(address) {
                     Ok(mem) if direct && self.free == free => Addend::Mem(mem),
                     _ => {
                         // Read once, into one more register.
-                        self.code.bytes.truncate(at);
-                        (self.free, self.code.clobbers) = (free, clobbers);
+                        self.code.forget(mark);
+                        self.free = free;
                         Addend::Reg(self.in_temp(src, width, Extension::Sign, "a value to add atomically")?)
                     }
                 }
@@ -89,9 +89,9 @@ impl Emitter<'_> {
 
     /// Makes `new` the sum.
     fn sum(&mut self, new: Gpr, old: Gpr, addend: &Addend, width: Width) {
-        if let Addend::Imm(value) = *addend {
+        if let Addend::Imm(value, number) = *addend {
             if i32::try_from(value).is_err() {
-                new.put_constant(value as u64, &mut self.code.bytes);
+                self.put_value(new, value as u64, number);
                 self.put(insn::AGR.of(new, old));
                 return;
             }
@@ -104,10 +104,10 @@ impl Emitter<'_> {
         match *addend {
             Addend::Reg(reg) if double => self.put(insn::AGR.of(new, reg)),
             Addend::Reg(reg) => self.put(insn::AR.of(new.0, reg.0)),
-            Addend::Imm(value) => self.add_small(new, value, double),
+            Addend::Imm(value, number) => self.add_small(new, (value, number), double),
             Addend::Mem(mem) => {
                 let add = if double { insn::AG } else { insn::A };
-                add.put(new.0, mem, &mut self.code.bytes);
+                self.access(add, new.0, mem);
             }
             Addend::Frame(base, disp) => {
                 self.put(insn::AGR.of(new, base));
@@ -117,14 +117,15 @@ impl Emitter<'_> {
     }
 
     /// Adds a number of 32 bits.
-    fn add_small(&mut self, reg: Gpr, value: i64, double: bool) {
+    fn add_small(&mut self, reg: Gpr, (value, number): (i64, Option<ValueNumber>), double: bool) {
+        self.code.uses(number, value as u64, Classes::ALL);
         let (half, word) = match double {
             true => (insn::AGHI, insn::AGFI),
             false => (insn::AHI, insn::AFI),
         };
         match i16::try_from(value) {
-            Ok(imm) => self.put(half.of(reg.0, imm as u16)),
-            Err(_) => self.put(word.of(reg.0, value as u32)),
+            Ok(imm) => self.put_immediate(half.of(reg.0, imm as u16), 2, Part::WHOLE),
+            Err(_) => self.put_immediate(word.of(reg.0, value as u32), 4, Part::WHOLE),
         }
     }
 }

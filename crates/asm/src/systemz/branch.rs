@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 
 use super::insn::{BASR, BCR, BRAS, BRASL, BRC, BRCL};
 use super::regs::{Gpr, Hw, hw};
-use crate::backend::{Branch, BranchForm, BranchKind};
+use crate::backend::{Branch, BranchForm, BranchKind, Distance};
+use crate::hole::{Field, Order, Run};
 use crate::op::{Cond, Dest};
 
 /// Always.
@@ -69,6 +70,43 @@ pub(super) fn reaches(branch: &Branch, form: BranchForm, from: u64, to: u64) -> 
         BranchForm::Short => i16::try_from(distance).is_ok(),
         BranchForm::Near => i32::try_from(distance).is_ok(),
         BranchForm::Far => scratch(branch).is_some(),
+    }
+}
+
+/// The distance of an instruction of 4 bytes, and of one of 6.
+const FIELD_16: Field = Field {
+    len: 2,
+    order: Order::Big,
+    runs: &[Run::new(1, 16, 0)],
+};
+const FIELD_32: Field = Field {
+    len: 4,
+    order: Order::Big,
+    runs: &[Run::new(1, 32, 0)],
+};
+/// How far they reach.
+const REACH_16: (i64, i64) = (-(1 << 16), (1 << 16) - 2);
+const REACH_32: (i64, i64) = (-(1 << 32), (1 << 32) - 2);
+
+/// Its distance, if it goes through no register.
+pub(super) fn hole(branch: &Branch) -> Option<Distance> {
+    let short = Distance {
+        at: 2,
+        field: FIELD_16,
+        from: 0,
+        within: REACH_16,
+        shorter: None,
+        unit: 2,
+    };
+    match branch.form {
+        BranchForm::Short => Some(short),
+        BranchForm::Near => Some(Distance {
+            field: FIELD_32,
+            within: REACH_32,
+            shorter: Some(REACH_16),
+            ..short
+        }),
+        BranchForm::Far => None,
     }
 }
 

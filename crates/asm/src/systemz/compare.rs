@@ -4,11 +4,13 @@
 //! words.
 
 use super::emit::Emitter;
+use super::holes;
 use super::insn::{self, Mem};
 use super::regs::Gpr;
 use crate::backend::{EncodingRefusal, extended, immediate};
+use crate::hole::{Class, Classes, Part};
 use crate::lower::Lower;
-use crate::op::{Cond, Extension, OpValue, Width};
+use crate::op::{Cond, Extension, OpValue, ValueNumber, Width};
 
 /// How numbers are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,36 @@ impl Order {
         }
     }
 
+    /// Numbers of a width by the instructions that they are compared by: which of 16 bits, which of
+    /// 32.
+    fn classes(self, width: Width) -> Classes {
+        let order = match self {
+            Self::Signed => 0,
+            Self::Unsigned => 0x10,
+            Self::Either => 0x20,
+        };
+        Classes {
+            of: |value, with| {
+                let order = match with >> 4 {
+                    0 => Self::Signed,
+                    1 => Self::Unsigned,
+                    _ => Self::Either,
+                };
+                let (value, width) = (value as i64, Width::of((with & 15).into()));
+                let unsigned = width.and_then(|width| order.unsigned16(value, width));
+                let words = [i32::try_from(value).is_ok(), u32::try_from(value).is_ok()];
+                let forms = [
+                    order.signed16(value).is_some(),
+                    unsigned.is_some(),
+                    words[0],
+                    words[1],
+                ];
+                Class::Of(forms.into_iter().fold(0, |all, form| all << 1 | u64::from(form)))
+            },
+            with: order | width.bytes() as u8,
+        }
+    }
+
     /// The number as a signed immediate of 16 bits.
     fn signed16(self, value: i64) -> Option<u16> {
         let imm = i16::try_from(value).ok().filter(|_| self != Self::Unsigned);
@@ -47,10 +79,11 @@ impl Order {
 
     /// The number, of which `width` counts, as an unsigned immediate of 16 bits.
     fn unsigned16(self, value: i64, width: Width) -> Option<u16> {
-        let value = if width == Width::B8 {
-            value as u64
-        } else {
-            u64::from(value as u32)
+        let value = match width {
+            Width::B8 => value as u64,
+            Width::B4 => u64::from(value as u32),
+            // All 16 bits of a halfword fit.
+            Width::B2 | Width::B1 => u64::from(value as u16),
         };
         u16::try_from(value).ok().filter(|_| !self.is_signed())
     }
@@ -73,15 +106,21 @@ impl Emitter<'_> {
             }
         }
         let free = self.free;
-        let (at, clobbers) = (self.code.bytes.len(), self.code.clobbers);
-        if let (OpValue::Mem(address), OpValue::Imm(value, _)) = (lhs, rhs) {
+        if let (OpValue::Mem(address), OpValue::Imm(value, number)) = (lhs, rhs) {
+            let value = immediate(value, width)?;
+            if width != Width::B1 {
+                let disp = i64::from(address.disp) as u64;
+                self.code.requires(address.number, disp, holes::SHORT_OR_NOT);
+                self.code.requires(number, value as u64, order.classes(width));
+            }
+            let mark = self.code.mark();
             let lhs = self.address(address)?;
-            if self.compare_mem_imm(lhs, immediate(value, width)?, width, order) {
+            if self.compare_mem_imm(lhs, (value, number), width, order) {
                 return Ok(());
             }
             // The address is made again on the way to a register.
-            self.code.bytes.truncate(at);
-            (self.free, self.code.clobbers) = (free, clobbers);
+            self.code.forget(mark);
+            self.free = free;
         }
         match width {
             Width::B1 | Width::B2 => self.compare_narrow(lhs, rhs, width, order),
@@ -90,13 +129,20 @@ impl Emitter<'_> {
     }
 
     /// Compares memory with an immediate, where there is an instruction for it.
-    fn compare_mem_imm(&mut self, lhs: Mem, value: i64, width: Width, order: Order) -> bool {
+    fn compare_mem_imm(
+        &mut self,
+        lhs: Mem,
+        (value, number): (i64, Option<ValueNumber>),
+        width: Width,
+        order: Order,
+    ) -> bool {
         if lhs.index.is_some() {
             return false;
         }
+        self.code.uses(number, value as u64, Classes::ALL);
         if width == Width::B1 {
             if !order.is_signed() {
-                insn::CLI.put(lhs, value as u8, &mut self.code.bytes);
+                self.access_by_byte(insn::CLI, lhs, value as u8);
             }
             return !order.is_signed();
         }
@@ -105,18 +151,14 @@ impl Emitter<'_> {
             Width::B4 => (insn::CHSI, insn::CLFHSI),
             Width::B8 => (insn::CGHSI, insn::CLGHSI),
         };
-        // All 16 bits of a halfword fit either instruction.
-        let unsigned_imm = match width {
-            Width::B2 => (!order.is_signed()).then_some(value as u16),
-            _ => order.unsigned16(value, width),
-        };
-        let insn = match (order.signed16(value), unsigned_imm) {
+        let unsigned_imm = order.unsigned16(value, width);
+        let (insn, imm) = match (order.signed16(value), unsigned_imm) {
             _ if !lhs.is_short() => return false,
-            (Some(imm), _) => signed.of(lhs, imm),
-            (None, Some(imm)) => unsigned.of(lhs, imm),
+            (Some(imm), _) => (signed, imm),
+            (None, Some(imm)) => (unsigned, imm),
             (None, None) => return false,
         };
-        self.put(insn);
+        self.access_by_halfword(insn, lhs, imm);
         true
     }
 
@@ -129,9 +171,9 @@ impl Emitter<'_> {
     ) -> Result<(), EncodingRefusal> {
         let extension = order.extension();
         let left = self.in_temp(lhs, width, extension, "a value to compare")?;
-        if let OpValue::Imm(value, _) = rhs {
+        if let OpValue::Imm(value, number) = rhs {
             let value = extended(value, width, extension)? as i64;
-            self.compare_word(left, value, order);
+            self.compare_word(left, (value, number), order);
             return Ok(());
         }
         let right = self.in_temp(rhs, width, extension, "a second value to compare")?;
@@ -141,12 +183,13 @@ impl Emitter<'_> {
     }
 
     /// Compares the low four bytes with a number of four bytes.
-    fn compare_word(&mut self, left: Gpr, value: i64, order: Order) {
+    fn compare_word(&mut self, left: Gpr, (value, number): (i64, Option<ValueNumber>), order: Order) {
         let imm = value as u32;
+        self.code.uses(number, value as u64, order.classes(Width::B4));
         match order.signed16(value) {
-            Some(imm) => self.put(insn::CHI.of(left.0, imm)),
-            None if order.is_signed() => self.put(insn::CFI.of(left.0, imm)),
-            None => self.put(insn::CLFI.of(left.0, imm)),
+            Some(imm) => self.put_immediate(insn::CHI.of(left.0, imm), 2, Part::WHOLE),
+            None if order.is_signed() => self.put_immediate(insn::CFI.of(left.0, imm), 4, Part::WHOLE),
+            None => self.put_immediate(insn::CLFI.of(left.0, imm), 4, Part::WHOLE),
         }
     }
 
@@ -168,8 +211,12 @@ impl Emitter<'_> {
         };
         let signed = order.is_signed();
         match (rhs, width) {
-            (OpValue::Imm(value, _), Width::B8) => return self.compare_doubleword(left, value, order),
-            (OpValue::Imm(value, _), _) => self.compare_word(left, immediate(value, width)?, order),
+            (OpValue::Imm(value, number), Width::B8) => {
+                return self.compare_doubleword(left, (value, number), order);
+            }
+            (OpValue::Imm(value, number), _) => {
+                self.compare_word(left, (immediate(value, width)?, number), order);
+            }
             (OpValue::Mem(address), _) => {
                 let right = self.address(address)?;
                 let insn = match (width, signed) {
@@ -178,7 +225,7 @@ impl Emitter<'_> {
                     (_, true) => insn::C,
                     (_, false) => insn::CL,
                 };
-                insn.put(left.0, right, &mut self.code.bytes);
+                self.access(insn, left.0, right);
             }
             (OpValue::Reg(_) | OpValue::Frame { .. }, _) => {
                 let right = match rhs {
@@ -200,20 +247,26 @@ impl Emitter<'_> {
         }
     }
 
-    fn compare_doubleword(&mut self, left: Gpr, value: u64, order: Order) -> Result<(), EncodingRefusal> {
+    fn compare_doubleword(
+        &mut self,
+        left: Gpr,
+        (value, number): (u64, Option<ValueNumber>),
+        order: Order,
+    ) -> Result<(), EncodingRefusal> {
         let signed = value as i64;
+        self.code.uses(number, value, order.classes(Width::B8));
         if let Some(imm) = order.signed16(signed) {
-            self.put(insn::CGHI.of(left.0, imm));
+            self.put_immediate(insn::CGHI.of(left.0, imm), 2, Part::WHOLE);
             return Ok(());
         }
         let word = i32::try_from(signed).ok().filter(|_| order != Order::Unsigned);
         let unsigned_word = u32::try_from(value).ok().filter(|_| !order.is_signed());
         match (word, unsigned_word) {
-            (Some(imm), _) => self.put(insn::CGFI.of(left.0, imm as u32)),
-            (None, Some(imm)) => self.put(insn::CLGFI.of(left.0, imm)),
+            (Some(imm), _) => self.put_immediate(insn::CGFI.of(left.0, imm as u32), 4, Part::WHOLE),
+            (None, Some(imm)) => self.put_immediate(insn::CLGFI.of(left.0, imm), 4, Part::WHOLE),
             (None, None) => {
                 let right = self.take("a 64-bit immediate")?;
-                right.put_constant(value, &mut self.code.bytes);
+                self.put_value(right, value, number);
                 self.compare_gprs(left, right, Width::B8, order.is_signed());
             }
         }

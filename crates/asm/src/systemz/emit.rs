@@ -4,9 +4,11 @@
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::RegSet;
 
+use super::holes;
 use super::insn::{self, Mem, Rs, Rx};
 use super::regs::{BRANCH_ORDER, Fpr, Gpr, Hw, VALUE_ORDER, hw};
 use crate::backend::{BranchKind, EncodedCode, EncodingRefusal, extended};
+use crate::hole::Classes;
 use crate::lower::{Lower, NAMELESS, Named, constant_last};
 use crate::op::{Address, Bits, Cond, Dest, Extension, OpValue, ValueNumber, Width};
 
@@ -78,8 +80,8 @@ impl Lower for Emitter<'_> {
         self.put(copy(width, extension).of(dst, src));
     }
 
-    fn put_constant(&mut self, dst: Gpr, value: u64, _: Option<ValueNumber>) {
-        dst.put_constant(value, &mut self.code.bytes);
+    fn put_constant(&mut self, dst: Gpr, value: u64, number: Option<ValueNumber>) {
+        self.put_value(dst, value, number);
     }
 
     fn load(
@@ -90,7 +92,7 @@ impl Lower for Emitter<'_> {
         extension: Extension,
     ) -> Result<(), EncodingRefusal> {
         let src = self.memory_before(DwarfReg::new(dst.0.into()), src, width)?;
-        load(width, extension).put(dst.0, src, &mut self.code.bytes);
+        self.access(load(width, extension), dst.0, src);
         Ok(())
     }
 
@@ -102,7 +104,7 @@ impl Lower for Emitter<'_> {
                 self.put(insn::LGR.of(dst, base));
             }
         } else if base != Gpr(0) && (-(1 << 19)..1 << 19).contains(&disp) {
-            insn::LA.put(dst.0, near, &mut self.code.bytes);
+            self.access(insn::LA, dst.0, near);
         } else if dst == base {
             self.put(insn::AGFI.of(dst.0, disp as u32));
         } else {
@@ -157,7 +159,7 @@ impl Lower for Emitter<'_> {
     fn load_float(&mut self, dst: Fpr, src: Address, width: Width) -> Result<(), EncodingRefusal> {
         let src = self.address(src)?;
         let load = if width == Width::B8 { insn::LD } else { insn::LE };
-        load.put(dst.0, src, &mut self.code.bytes);
+        self.access(load, dst.0, src);
         Ok(())
     }
 
@@ -170,13 +172,14 @@ impl Lower for Emitter<'_> {
     fn put_float_constant(
         &mut self,
         dst: Fpr,
-        (value, _): (u64, Option<ValueNumber>),
+        (value, number): (u64, Option<ValueNumber>),
         width: Width,
         extension: Extension,
     ) -> Result<(), EncodingRefusal> {
         let left = if width == Width::B4 { 32 } else { 0 };
         let value = extended(value, width, extension)? << left;
         let bits = self.take("a constant for a vector register")?;
+        self.code.uses(number, value, Classes::ALONE);
         bits.put_constant(value, &mut self.code.bytes);
         self.put(insn::ldgr(dst, bits));
         Ok(())
@@ -189,21 +192,26 @@ impl Lower for Emitter<'_> {
             Width::B4 => insn::ST,
             Width::B8 => insn::STG,
         };
-        insn.put(src.0, to, &mut self.code.bytes);
+        self.access(insn, src.0, to);
     }
 
     fn store_float(&mut self, to: Mem, src: Fpr, width: Width) {
         let store = if width == Width::B4 { insn::STE } else { insn::STD };
-        store.put(src.0, to, &mut self.code.bytes);
+        self.access(store, src.0, to);
     }
 
-    fn store_constant(&mut self, to: Mem, value: i64, _: Option<ValueNumber>, width: Width) -> bool {
+    fn store_constant(&mut self, to: Mem, value: i64, number: Option<ValueNumber>, width: Width) -> bool {
         if to.index.is_some() {
             return false;
         }
+        let classes = match width {
+            Width::B1 => Classes::ALL,
+            _ => holes::SIGNED_16,
+        };
+        self.code.uses(number, value as u64, classes);
         let insn = match width {
             Width::B1 => {
-                insn::MVI.put(to, value as u8, &mut self.code.bytes);
+                self.access_by_byte(insn::MVI, to, value as u8);
                 return true;
             }
             Width::B2 => insn::MVHHI,
@@ -212,15 +220,19 @@ impl Lower for Emitter<'_> {
         };
         match i16::try_from(value) {
             Ok(value) if to.is_short() => {
-                self.put(insn.of(to, value as u16));
+                self.access_by_halfword(insn, to, value as u16);
                 true
             }
-            _ => false,
+            _ => {
+                let disp = i64::from(to.disp) as u64;
+                self.code.requires(to.number, disp, holes::SHORT_OR_NOT);
+                false
+            }
         }
     }
 
-    fn add_constant(&mut self, to: Gpr, by: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
-        self.add_imm(to, by)
+    fn add_constant(&mut self, to: Gpr, by: u64, number: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
+        self.add_imm(to, by, number)
     }
 
     fn add_directly(
@@ -238,7 +250,9 @@ impl Lower for Emitter<'_> {
     }
 
     /// Keeps the bits of the mask, in the shortest form.
-    fn and(&mut self, reg: Gpr, mask: u64, _: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
+    fn and(&mut self, reg: Gpr, mask: u64, number: Option<ValueNumber>) -> Result<(), EncodingRefusal> {
+        // Most masks are in a selection, by where their ends are.
+        self.code.uses(number, mask, Classes::ALONE);
         let quarters = [
             (insn::NILL, 0),
             (insn::NILH, 16),

@@ -8,6 +8,7 @@
 use alloc::vec::Vec;
 
 use super::regs::{Fpr, Gpr};
+use crate::op::ValueNumber;
 
 /// A memory operand of an instruction: base, perhaps an index, and a displacement of 20 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(super) struct Mem {
     pub(super) base: Option<Gpr>,
     pub(super) index: Option<Gpr>,
     pub(super) disp: i32,
+    /// Which value of the sequence the displacement is.
+    pub(super) number: Option<ValueNumber>,
 }
 
 impl Mem {
@@ -24,7 +27,13 @@ impl Mem {
             base: Some(base),
             index: None,
             disp,
+            number: None,
         }
+    }
+
+    /// The same with a displacement that is the value of that number.
+    pub(super) const fn numbered(self, number: Option<ValueNumber>) -> Self {
+        Self { number, ..self }
     }
 
     /// Whether the displacement fits the formats with 12 bits.
@@ -308,43 +317,69 @@ impl Gpr {
     /// Sets all 64 bits to `value`, in the shortest form; leaves the condition code.
     pub(super) fn put_constant(self, value: u64, out: &mut Vec<u8>) {
         let Gpr(r1) = self;
-        if let Ok(value) = i16::try_from(value as i64) {
-            out.extend(LGHI.of(r1, value as u16));
-        } else if let Some((insn, part)) = one_quarter(value) {
-            out.extend(insn.of(r1, part));
-        } else if let Ok(value) = i32::try_from(value as i64) {
-            out.extend(LGFI.of(r1, value as u32));
-        } else if let Ok(value) = u32::try_from(value) {
-            out.extend(LLILF.of(r1, value));
-        } else if value as u32 == 0 {
-            out.extend(LLIHF.of(r1, (value >> 32) as u32));
-        } else {
-            out.extend(LLILF.of(r1, value as u32));
-            out.extend(IIHF.of(r1, (value >> 32) as u32));
+        let (low, high) = (value as u32, (value >> 32) as u32);
+        match Form::of(value) {
+            Form::Signed16 => out.extend(LGHI.of(r1, low as u16)),
+            Form::Quarter0 => out.extend(LLILL.of(r1, low as u16)),
+            Form::Quarter1 => out.extend(LLILH.of(r1, (low >> 16) as u16)),
+            Form::Quarter2 => out.extend(LLIHL.of(r1, high as u16)),
+            Form::Quarter3 => out.extend(LLIHH.of(r1, (high >> 16) as u16)),
+            Form::Signed32 => out.extend(LGFI.of(r1, low)),
+            Form::Low => out.extend(LLILF.of(r1, low)),
+            Form::High => out.extend(LLIHF.of(r1, high)),
+            Form::Both => {
+                out.extend(LLILF.of(r1, low));
+                out.extend(IIHF.of(r1, high));
+            }
         }
     }
 
     /// The length of what [`put_constant`](Self::put_constant) appends.
     pub(super) fn constant_len(value: u64) -> u32 {
-        let signed = value as i64;
-        if i16::try_from(signed).is_ok() || one_quarter(value).is_some() {
-            4
-        } else if i32::try_from(signed).is_ok() || u32::try_from(value).is_ok() || value as u32 == 0 {
-            6
-        } else {
-            12
+        match Form::of(value) {
+            Form::Signed16 | Form::Quarter0 | Form::Quarter1 | Form::Quarter2 | Form::Quarter3 => 4,
+            Form::Signed32 | Form::Low | Form::High => 6,
+            Form::Both => 12,
         }
     }
 }
 
-/// The instruction for a value that is zero but for one of its four aligned halfwords, and that
-/// halfword.
-fn one_quarter(value: u64) -> Option<(Ri, u16)> {
-    [(LLILL, 0), (LLILH, 16), (LLIHL, 32), (LLIHH, 48)]
-        .into_iter()
-        .map(|(insn, shift)| (insn, shift, (value >> shift) as u16))
-        .find(|(_, shift, part)| u64::from(*part) << shift == value)
-        .map(|(insn, _, part)| (insn, part))
+/// How a constant is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// From 16 bits and their sign.
+    Signed16,
+    /// From one of the four aligned halfwords, the others being 0.
+    Quarter0,
+    Quarter1,
+    Quarter2,
+    Quarter3,
+    /// From 32 bits and their sign.
+    Signed32,
+    /// From the low half, or the high one, the other being 0.
+    Low,
+    High,
+    /// From both.
+    Both,
+}
+
+impl Form {
+    /// The shortest.
+    pub(super) fn of(value: u64) -> Self {
+        let signed = value as i64;
+        let only = |shift: u32| value & 0xffff << shift == value;
+        match i32::try_from(signed) {
+            _ if i16::try_from(signed).is_ok() => Self::Signed16,
+            _ if only(0) => Self::Quarter0,
+            _ if only(16) => Self::Quarter1,
+            _ if only(32) => Self::Quarter2,
+            _ if only(48) => Self::Quarter3,
+            Ok(_) => Self::Signed32,
+            Err(_) if u32::try_from(value).is_ok() => Self::Low,
+            Err(_) if value as u32 == 0 => Self::High,
+            Err(_) => Self::Both,
+        }
+    }
 }
 
 /// The bits of a floating-point register, and back; short ones are in its left half.
@@ -362,6 +397,7 @@ pub(super) fn shift(insn: Rs, dst: Gpr, src: Gpr, by: u8, out: &mut Vec<u8>) {
         base: None,
         index: None,
         disp: by.into(),
+        number: None,
     };
     insn.put(dst.0, src.0, amount, out);
 }

@@ -25,6 +25,7 @@ mod atomic;
 mod branch;
 mod compare;
 mod emit;
+mod holes;
 mod insn;
 mod memory;
 mod patchable_jump;
@@ -39,7 +40,7 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::RegSet;
 
-use crate::backend::{Backend, Branch, BranchForm, EncodedCode, EncodingRefusal};
+use crate::backend::{Backend, Branch, BranchForm, Distance, EncodedCode, EncodingRefusal};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::lower::Lower;
 use crate::op::Op;
@@ -67,6 +68,10 @@ impl Backend for SystemZ {
 
     fn put_branch(&self, branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {
         branch::put(branch, from, to, out);
+    }
+
+    fn distance(&self, branch: &Branch) -> Option<Distance> {
+        branch::hole(branch)
     }
 
     fn plan_patchable_jump(&self, addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {

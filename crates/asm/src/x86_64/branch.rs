@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 use super::encode::Gpr;
 use super::insn;
 use super::regs::{Hw, hw};
-use crate::backend::{Branch, BranchForm, BranchKind};
+use crate::backend::{Branch, BranchForm, BranchKind, Distance};
+use crate::hole::Field;
 use crate::op::{Cond, Dest};
 
 /// The condition code of Jcc (Intel SDM volume 1, appendix B).
@@ -67,12 +68,23 @@ pub(super) fn reaches(branch: &Branch, form: BranchForm, from: u64, to: u64) -> 
     }
 }
 
-/// How many bytes at its end are its distance, where any distance can be there.
-pub(super) fn distance_len(branch: &Branch) -> Option<u32> {
-    match (branch.kind, branch.form) {
-        (_, BranchForm::Near) | (BranchKind::Call, BranchForm::Short) => Some(4),
-        (_, BranchForm::Short | BranchForm::Far) => None,
-    }
+/// Its distance, where that is one of 32 bits. One of 8 bits does for few sites.
+pub(super) fn hole(branch: &Branch) -> Option<Distance> {
+    let len = len(branch, branch.form);
+    let longer = i64::from(len) - 2;
+    let shorter = match (branch.kind, branch.form) {
+        (BranchKind::Call, BranchForm::Short | BranchForm::Near) => None,
+        (_, BranchForm::Near) => Some((-0x80 - longer, 0x7f - longer)),
+        (_, BranchForm::Short | BranchForm::Far) => return None,
+    };
+    Some(Distance {
+        at: len - 4,
+        field: Field::whole(4),
+        from: len,
+        within: (i32::MIN.into(), i32::MAX.into()),
+        shorter,
+        unit: 1,
+    })
 }
 
 pub(super) fn put(branch: &Branch, from: u64, to: u64, out: &mut Vec<u8>) {

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::RegSet;
 
-use crate::backend::{Backend, Branch, BranchForm, EncodedCode, EncodingRefusal};
+use crate::backend::{Backend, Branch, BranchForm, Distance, EncodedCode, EncodingRefusal};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::lower::Lower;
 use crate::op::Op;
@@ -53,8 +53,8 @@ impl Backend for X86_64 {
         branch::put(branch, from, to, out);
     }
 
-    fn distance_len(&self, branch: &Branch) -> Option<u32> {
-        branch::distance_len(branch)
+    fn distance(&self, branch: &Branch) -> Option<Distance> {
+        branch::hole(branch)
     }
 
     fn plan_patchable_jump(&self, addr: CodeAddr, len: Len) -> Result<PatchableJump, NoPatchableJump> {

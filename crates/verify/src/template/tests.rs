@@ -62,19 +62,10 @@ fn hit() -> Vec<u8> {
 }
 
 const CONTENTS: [Content; 4] = [
-    Content::Value {
-        value: 8,
-        signed: true,
-    },
-    Content::Value {
-        value: 0x1234,
-        signed: true,
-    },
+    Content::Value(8),
+    Content::Value(0x1234),
     Content::Target(CodeAddr::new(TARGET)),
-    Content::Value {
-        value: 0x100,
-        signed: true,
-    },
+    Content::Value(0x100),
 ];
 
 fn range(len: usize) -> CodeRange {
@@ -93,10 +84,7 @@ fn what_was_checked_is_admitted_with_the_values_that_were_asked_for() {
     let mut other = code.clone();
     other[2] = 0x18;
     let mut contents = CONTENTS;
-    contents[0] = Content::Value {
-        value: 0x18,
-        signed: true,
-    };
+    contents[0] = Content::Value(0x18);
     assert!(template.admits(range(code.len()), &other, &contents));
     assert!(!template.admits(range(code.len()), &other, &CONTENTS));
 }

@@ -72,8 +72,8 @@ fn based(base: Base) -> String {
 
 fn address(mem: Mem) -> String {
     match mem {
-        Mem::Disp(base, Disp::Scaled(disp)) => format!("[{}, #{disp}]", based(base)),
-        Mem::Disp(base, Disp::Unscaled(disp)) => format!("[{}, #{disp}]", based(base)),
+        Mem::Disp(base, Disp::Scaled(disp), _) => format!("[{}, #{disp}]", based(base)),
+        Mem::Disp(base, Disp::Unscaled(disp), _) => format!("[{}, #{disp}]", based(base)),
         Mem::Index(base, index) => format!("[{}, {}]", based(base), x(index.0)),
     }
 }
@@ -105,7 +105,7 @@ fn mems(cases: &Cases, width: Width) -> [Vec<Mem>; 6] {
         .collect();
     let based = |bases: &[Base], disps: &[Disp]| -> Vec<Mem> {
         let pairs = cases.vary(bases, disps).into_iter();
-        pairs.map(|(base, disp)| Mem::Disp(base, disp)).collect()
+        pairs.map(|(base, disp)| Mem::Disp(base, disp, None)).collect()
     };
     let indexed = |bases: &[Base]| -> Vec<Mem> {
         let pairs = cases.vary(bases, &gprs(cases, 6)).into_iter();
@@ -230,7 +230,7 @@ fn loads_and_stores(cases: &mut Cases, width: Width, mems: &[Mem]) {
 
 fn unscaled(mem: Mem) -> &'static str {
     match mem {
-        Mem::Disp(_, Disp::Unscaled(_)) => "u",
+        Mem::Disp(_, Disp::Unscaled(_), _) => "u",
         _ => "",
     }
 }

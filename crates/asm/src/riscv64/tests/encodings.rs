@@ -123,7 +123,11 @@ fn memory(cases: &mut Cases) {
     const WORDS: [(char, Width); 2] = [('d', Width::B8), ('w', Width::B4)];
     let pairs = cases.vary(&regs(cases, 9), &regs(cases, 21));
     for ((r, b), (value, disp)) in cases.vary(&pairs, &imms(cases)) {
-        let mem = Mem { base: Gpr(b), disp };
+        let mem = Mem {
+            base: Gpr(b),
+            disp,
+            number: None,
+        };
         for (name, width, extension) in LOADS {
             cases.add(format!("{name} x{r}, {value}(x{b})"), |out| {
                 insn::load(Gpr(r), mem, width, extension, out)

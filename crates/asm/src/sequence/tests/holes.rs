@@ -62,7 +62,7 @@ fn filled_with_the_values_of_another_sequence_the_code_is_that_of_the_other() {
         assert_eq!(one.outline().words(), other.outline().words());
         let mut code = assembled.code.clone();
         for hole in &assembled.holes {
-            let (at, len) = (hole.at as usize, hole.len as usize);
+            let (at, len) = (hole.at as usize, hole.field.len as usize);
             if let Holds::Value(number) = hole.holds {
                 let low = |sequence: &Sequence| {
                     sequence.outline().values()[number as usize].to_le_bytes()[..len].to_vec()
@@ -76,7 +76,7 @@ fn filled_with_the_values_of_another_sequence_the_code_is_that_of_the_other() {
     }
     for hole in &assembled.holes {
         if let Holds::Target(number) = hole.holds {
-            let (at, end) = (hole.at as usize, u64::from(hole.at + hole.len));
+            let (at, end) = (hole.at as usize, u64::from(hole.reach.from));
             let distance = i32::from_le_bytes(assembled.code[at..at + 4].try_into().unwrap());
             let to = SITE.get().wrapping_add(end).wrapping_add_signed(distance.into());
             assert_eq!(

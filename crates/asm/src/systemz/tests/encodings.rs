@@ -80,7 +80,12 @@ fn mems(cases: &Cases, has_index: bool) -> Vec<Mem> {
     // An index alone is written as a base.
     all.into_iter()
         .filter(|(index, (base, _))| index.is_none() || base.is_some())
-        .map(|(index, (base, disp))| Mem { base, index, disp })
+        .map(|(index, (base, disp))| Mem {
+            base,
+            index,
+            disp,
+            number: None,
+        })
         .collect()
 }
 
