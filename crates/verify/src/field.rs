@@ -14,6 +14,10 @@ pub struct Slice {
 }
 
 impl Slice {
+    pub(super) const fn new(word: u32, count: u32, worth: u32) -> Self {
+        Self { word, count, worth }
+    }
+
     const fn ones(self) -> u64 {
         u64::MAX >> (64 - self.count)
     }
@@ -53,6 +57,51 @@ impl OpenField {
             left: 0,
             negated: false,
             counts_from: None,
+        }
+    }
+
+    /// Some bits of a word of 4 bytes, without a sign.
+    pub(super) const fn bits(slices: &'static [Slice]) -> Self {
+        Self {
+            slices,
+            signed: false,
+            ..Self::whole(0, 4)
+        }
+    }
+
+    /// The same as a signed number.
+    pub(super) const fn with_sign(self) -> Self {
+        Self { signed: true, ..self }
+    }
+
+    /// The number, shifted to the left by so many bits.
+    pub(super) const fn shifted(self, left: u32) -> Self {
+        Self { left, ..self }
+    }
+
+    /// The number, subtracted if that is so.
+    pub(super) const fn negated_if(self, negated: bool) -> Self {
+        Self { negated, ..self }
+    }
+
+    /// A distance from there in the instruction.
+    pub(super) const fn counting(self, from: usize) -> Self {
+        Self {
+            counts_from: Some(from),
+            ..self
+        }
+    }
+
+    /// The word of so many bytes at an offset in the instruction.
+    pub(super) const fn in_word(self, at: usize, len: usize) -> Self {
+        Self { at, len, ..self }
+    }
+
+    /// The same in an instruction of big-endian code.
+    pub(super) const fn big_endian(self) -> Self {
+        Self {
+            big_endian: true,
+            ..self
         }
     }
 
@@ -161,5 +210,31 @@ mod tests {
         let read = |len| OpenField::whole(1, len).read(&code).unwrap() as i64;
         assert_eq!([1, 2].map(read), [-2, -0x202]);
         assert_eq!([4, 8].map(read), [-0x0403_0202, -0x0807_0605_0403_0202]);
+    }
+
+    #[test]
+    fn slices_are_put_together_extended_shifted_and_subtracted() {
+        const SLICES: &[Slice] = &[Slice::new(8, 4, 0), Slice::new(24, 4, 4)];
+        let field = OpenField::bits(SLICES);
+        let code = [0x11, 0x2c, 0x33, 0xfb];
+        assert_eq!(field.mask(), 0x0f00_0f00);
+        assert_eq!(field.bytes(), [0, 0x0f, 0, 0x0f, 0, 0, 0, 0]);
+        assert_eq!(field.big_endian().bytes(), [0x0f, 0, 0x0f, 0, 0, 0, 0, 0]);
+        assert_eq!(field.read(&code), Some(0xbc));
+        assert_eq!(field.big_endian().read(&code), Some(0x13));
+        assert_eq!(field.with_sign().read(&code), Some(-0x44_i64 as u64));
+        assert_eq!(field.shifted(8).read(&code), Some(0xbc00));
+        assert_eq!(field.shifted(8).lowest(), 8);
+        assert_eq!(field.negated_if(true).read(&code), Some(-0xbc_i64 as u64));
+        assert_eq!(field.shifted(56).read(&code), Some(0xbc << 56));
+        assert_eq!(field.shifted(57).read(&code), None);
+        let signed = field.with_sign();
+        assert_eq!(signed.shifted(56).read(&code), Some(0xbc << 56));
+        assert_eq!(signed.shifted(57).read(&code), None);
+        let counting = OpenField {
+            counts_from: Some(2),
+            ..field.with_sign()
+        };
+        assert_eq!(counting.target(&code, CodeAddr::new(0x1000)), Some(0x1002 - 0x44));
     }
 }

@@ -98,6 +98,7 @@ mod exchange;
 mod facts;
 mod field;
 mod listing;
+mod open;
 mod original;
 mod policy;
 mod powerpc64;

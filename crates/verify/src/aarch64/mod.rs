@@ -9,6 +9,7 @@
 mod branches;
 mod decode;
 mod facts;
+mod open;
 mod scalable;
 mod text;
 
@@ -45,7 +46,7 @@ pub(crate) static ISA: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |_, _| None,
     scalable: scalable::first_scalable,
-    fields: |_, _| None,
+    fields: |code, is_target| crate::open::fields(code, is_target, decode, open::open),
     abi: Abi {
         known: GENERAL.union(VECTORS),
         parts: 0..0,

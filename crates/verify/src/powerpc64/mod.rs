@@ -31,6 +31,7 @@
 mod branches;
 mod decode;
 mod kept;
+mod open;
 mod table;
 mod text;
 
@@ -64,7 +65,14 @@ pub(crate) static BIG_V1: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |addr, bytes| leaving(&V1, R11, &LEAVE_V1, addr, bytes),
     scalable: |_| None,
-    fields: |_, _| None,
+    fields: |code, is_target| {
+        crate::open::fields(
+            code,
+            is_target,
+            |addr, bytes, code| decode(&V1, addr, bytes, code),
+            |facts, bytes| open::open(V1.read, facts, bytes),
+        )
+    },
     abi: Abi { red_zone: 288, ..ABI },
 };
 
@@ -84,7 +92,14 @@ pub(crate) static BIG_V2: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |addr, bytes| leaving(&V2_BIG, R12, &LEAVE_V2, addr, bytes),
     scalable: |_| None,
-    fields: |_, _| None,
+    fields: |code, is_target| {
+        crate::open::fields(
+            code,
+            is_target,
+            |addr, bytes, code| decode(&V2_BIG, addr, bytes, code),
+            |facts, bytes| open::open(V2_BIG.read, facts, bytes),
+        )
+    },
     abi: ABI,
 };
 
@@ -104,7 +119,14 @@ pub(crate) static LITTLE: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |addr, bytes| leaving(&V2, R12, &LEAVE_V2, addr, bytes),
     scalable: |_| None,
-    fields: |_, _| None,
+    fields: |code, is_target| {
+        crate::open::fields(
+            code,
+            is_target,
+            |addr, bytes, code| decode(&V2, addr, bytes, code),
+            |facts, bytes| open::open(V2.read, facts, bytes),
+        )
+    },
     abi: ABI,
 };
 

@@ -12,6 +12,7 @@
 
 mod branches;
 mod decode;
+mod open;
 mod scalable;
 mod text;
 
@@ -42,7 +43,7 @@ pub(crate) static ISA: Isa = Isa {
     pair,
     leaving: |_, _| None,
     scalable: scalable::first_scalable,
-    fields: |_, _| None,
+    fields: |code, is_target| crate::open::fields(code, is_target, decode::all, open::open),
     abi: Abi {
         // A value that is known to be 0 may be in zero.
         known: numbers(0, 63),

@@ -13,6 +13,7 @@
 
 mod branches;
 mod fields;
+mod open;
 mod table;
 
 #[cfg(test)]
@@ -48,7 +49,7 @@ pub(crate) static ISA: Isa = Isa {
     pair: |_, _, _| None,
     leaving: |_, _| None,
     scalable: |_| None,
-    fields: |_, _| None,
+    fields: |code, is_target| crate::open::fields(code, is_target, decode, open::open),
     abi: Abi {
         known: GENERAL.union(FLOATS).union(UPPER_VECTORS).union(ACCESS),
         parts: 0..0,

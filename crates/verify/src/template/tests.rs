@@ -1,3 +1,5 @@
+mod words;
+
 use llvm_stackmaps::Constants;
 use llvm_stackmaps::addr::RecordId;
 use patchpoint_isa::{Arch, CallShape, DeclaredTarget, OnReturn};
