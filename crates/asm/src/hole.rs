@@ -97,7 +97,7 @@ impl Field {
     #[must_use]
     pub fn put(self, number: u64, at: usize, code: &mut [u8]) -> Option<()> {
         let code = code.get_mut(at..)?;
-        if let [] = self.runs {
+        if self.runs.is_empty() {
             // Each of a length that is known, where a copy is one store.
             match self.len {
                 1 => *code.first_chunk_mut()? = [number as u8],

@@ -22,6 +22,7 @@
 //! 64-bit PowerPC ELF ABI Supplement 1.9, 3.2 (conventions); `PPCCallingConv.td` and
 //! `getScratchRegisters` in LLVM (what is free at sites).
 
+mod add;
 mod branch;
 mod compare;
 mod constant;

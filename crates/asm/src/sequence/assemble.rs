@@ -96,6 +96,10 @@ pub struct Stub {
 
 /// Whether a sequence fits into the reserved bytes.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is returned once and taken apart at once; what fits is what is usual"
+)]
 pub enum Fit {
     /// It fits.
     InPlace(Assembled),

@@ -4,13 +4,15 @@
 //! and another field. Approach: an [`Outline`] is the operations as words, in which each constant
 //! and each displacement is only a class, and beside them the values, and the targets in the order
 //! of their first use. What assembling makes of two sequences with the same words, at sites that
-//! differ in their address only, differs in its [holes](crate::hole) only. Whoever fills them
-//! checks the result nevertheless.
+//! differ in their address only, differs in its [holes](crate::hole) only, on x86-64; elsewhere if
+//! the values are [alike](crate::hole::Alike) besides. Whoever fills them checks the result
+//! nevertheless.
 //!
 //! Invariants: the words, the values and the targets together say all of the sequence. A class is
-//! such that the encodings of its values are alike in every immediate: one for each width in which
-//! a value is a signed or an unsigned number, and of their own 0, 1 and -1, for which there are
-//! shorter instructions.
+//! such that the encodings of its values are alike in every immediate of x86-64: one for each width
+//! in which a value is a signed or an unsigned number, and of their own 0, 1 and -1, for which there
+//! are shorter instructions. What all architectures build on: extended from a width, the values of
+//! a class are all as far from what they were.
 
 use smallvec::{SmallVec, smallvec};
 
