@@ -5,17 +5,19 @@
 //! field, into a site that is like this one; assembling and checking it anew is most of what such a
 //! patch takes. Approach: what a sequence is without its values ([`Outline`]), and what a site is
 //! without its address, together name a template. The second such patch makes it: it assembles the
-//! sequence; the encoder says which bytes hold which value ([`Hole`](crate::sequence::Hole)), and
-//! where the checker leaves these bytes open, the code is kept as a template. From then on a patch
-//! fills the holes, and the checker [admits](verify::Template::admits) the result, hole by hole,
-//! before it is written.
+//! sequence; the encoder says which bits hold what of which value ([`Hole`]), and where the checker
+//! leaves these bits open, worth the same, the code is kept as a template. From then on a patch
+//! fills the holes, and the checker [admits](verify::Template::admits) the result, value by value,
+//! before it is written. That it reads what is asked for needs no table of the encoder's: the parts
+//! that it finds of a value add up to that, but for a difference that is the same as in the code of
+//! which the template was made.
 //!
 //! Invariants: a template is filled only for sites whose record, shape and conventions are those
 //! for which its code was checked, word by word, and that have no return offsets to keep. Each
 //! value that may vary has a hole, and each open field is a hole; a sequence for which that does
-//! not hold is assembled each time. What cannot be filled (a value that its hole does not hold, a
-//! target out of reach, or so near that a branch there is short) is assembled, too; what was filled
-//! and is not admitted is an error. The memory is bounded: at most [`SITES`] kinds of sites and
+//! not hold is assembled each time. What cannot be filled (a value for which the instructions are
+//! others, a target out of reach, or so near that a branch there is short) is assembled, too; what
+//! was filled and is not admitted is an error. The memory is bounded: at most [`SITES`] kinds of sites and
 //! [`SEQUENCES`] sequences are known.
 
 use core::cell::Cell;
@@ -472,3 +474,6 @@ fn of_location(location: &Location, constants: Constants<'_>) -> [u64; 2] {
     };
     [kind | u64::from(reg) << 8 | u64::from(location.size) << 32, value]
 }
+
+#[cfg(test)]
+mod arch_tests;
