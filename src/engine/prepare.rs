@@ -74,7 +74,7 @@ pub(super) fn prepare<'e, 's>(
 pub(super) struct Preparation<'a> {
     pub(super) shared: &'a Shared,
     pub(super) state: &'a SiteState,
-    templates: &'a RefCell<Templates>,
+    pub(super) templates: &'a RefCell<Templates>,
     pub(super) site: &'a Site,
     /// Whether it would have been prepared otherwise, had its code been run.
     until_run: bool,
@@ -334,7 +334,7 @@ impl<'a> Preparation<'a> {
                 .any(|t| t.on_return != OnReturn::Never);
             // protection: stub-is-filled-before-the-patchable-jump
             self.shared.stubs.fill(&stub.slot, &code.bytes)?;
-            stub.code = code.bytes;
+            stub.code = code.bytes.into();
         }
         Ok(assembled)
     }
@@ -395,7 +395,7 @@ impl<'a> Preparation<'a> {
         let environment = self.environment(sequence, None)?;
         let site = self.site;
         let context = site.context(&[]);
-        let len = sequence::stub_len(sequence, &context, &environment)?;
+        let len = sequence::lower_stub(sequence, &context, &environment)?.len();
         let slot = self.shared.stubs.alloc(len, self.state.lasting.range)?;
         let addr = slot.addr();
         self.new.stub = Some(Stub::empty(slot, self.owner()));

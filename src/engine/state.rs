@@ -129,7 +129,7 @@ pub(super) struct Lasting {
 pub(super) struct Stub {
     pub(super) slot: StubSlot,
     pub(super) owner: CodeOwner,
-    pub(super) code: Vec<u8>,
+    pub(super) code: Bytes,
     /// Whether a callee of it could return into it.
     pub(super) calls: bool,
     /// One more than there are exits that resume in it, if there ever was one.
@@ -145,7 +145,7 @@ impl Stub {
         Box::new(Self {
             slot,
             owner,
-            code: Vec::new(),
+            code: Bytes::new(),
             calls: true,
             exits: OnceCell::new(),
         })
@@ -364,6 +364,13 @@ impl States {
         }
     }
 
+    /// Gives a live site, which has just been armed, its state.
+    pub(super) fn insert_armed(&mut self, site: &Site, mut state: SiteState) {
+        let jump = state.lasting.live.as_ref().map(|armed| armed.patchable_jump);
+        state.lasting.kind = self.templates.get_mut().site(&site.context(&[]), jump);
+        self.insert(site.key(), state);
+    }
+
     /// Gives a site its state.
     pub(super) fn insert(&mut self, key: SiteKey, mut state: SiteState) -> StateIndex {
         // protection: state-of-the-successor
@@ -411,7 +418,7 @@ impl States {
     fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
         let mut state = SiteState::unchanged(site)?;
         if !site.module().is_live() {
-            state.lasting.kind = self.templates.get_mut().site(&site.context(&[]));
+            state.lasting.kind = self.templates.get_mut().site(&site.context(&[]), None);
         }
         Ok(self.insert(site.key(), state))
     }

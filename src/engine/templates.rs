@@ -10,6 +10,10 @@
 //! fills the holes, and the checker [admits](verify::Template::admits) the result, hole by hole,
 //! before it is written.
 //!
+//! A live site has its sequence in a stub, which is filled in the same way: its template has a hole
+//! more, the distance to the end of the site. The site itself gets a jump there, which is checked
+//! once for each kind of site, too: see [`GateTemplate`].
+//!
 //! Invariants: a template is filled only for sites whose record, shape and conventions are those
 //! for which its code was checked, word by word, and that have no return offsets to keep. Each
 //! value that may vary has a hole, and each open field is a hole; a sequence for which that does
@@ -28,13 +32,14 @@ use smallvec::SmallVec;
 use super::state::Installed;
 use crate::Result;
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::{SiteContext, SiteKind};
+use crate::arch::{Declared, OnReturn, SiteContext, SiteKind};
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
-use crate::sequence::{self, Assembled, Environment, Holds, Outline, Sequence, Target};
+use crate::sequence::{self, Assembled, Environment, Holds, Hole, Outline, Sequence, Target};
 use crate::site::Site;
 use crate::stackmap::{Constants, Location, LocationKind};
-use crate::verify::{self, Content, OpenField};
+use crate::verify::{self, Chunk, Content, GateTemplate, OpenField, Place};
+use patchpoint_asm::live::PatchableJump;
 
 /// How many kinds of sites are told apart; sites of further kinds are assembled for each time.
 const SITES: usize = 4096;
@@ -48,6 +53,8 @@ pub(super) struct Templates {
     sites: HashMap<Box<[u64]>, u32, RandomState>,
     /// Of each kind, what is known of sequences, by the words of their outlines.
     known: Vec<HashMap<Box<[u64]>, KnownSequence, RandomState>>,
+    /// Of each kind, its gate, where its sites are live and one was closed.
+    gates: Vec<Option<GateTemplate>>,
     templates: Vec<Template>,
     /// How many sequences are known.
     len: usize,
@@ -69,8 +76,8 @@ enum KnownSequence {
     Template(u32),
 }
 
-/// Code with holes.
-struct Template {
+/// Code with holes: of a site, or of a live site's stub.
+pub(super) struct Template {
     /// The kind of sites for which it was assembled.
     kind: u32,
     /// The checker's view of it, in which the holes are open.
@@ -79,10 +86,12 @@ struct Template {
     sequence: Sequence,
     /// What is in each hole.
     sources: SmallVec<[FilledFrom; 4]>,
-    /// Offsets to which calls of the code return.
+    /// Offsets to which calls of the code return; a stub's are not asked for.
     returns: Vec<u32>,
     /// The length of the code without nops.
     used: Len,
+    /// Whether something may return into it that it has called.
+    pub(super) calls: bool,
 }
 
 /// What a hole is filled from.
@@ -92,24 +101,33 @@ enum FilledFrom {
     Value { number: usize, signed: bool },
     /// The distance to the target of that number.
     Target(usize),
+    /// The distance from a stub to the end of its site.
+    End,
 }
 
 /// What the holes of a template have to hold, in their order.
 type Contents = SmallVec<[Content; 4]>;
 
-/// Whether no two targets have the same address: contracts of one would then bind the other.
+/// Whether no two targets have the same address, and none that of the site's end: contracts of one
+/// would then bind the other.
 #[inline]
-fn are_apart(targets: &[Target], environment: &Environment) -> bool {
+fn are_apart(targets: &[Target], environment: &Environment, end: CodeAddr) -> bool {
     targets.split_last().is_none_or(|(last, others)| {
-        let same = |other: &Target| environment.address(*other) == environment.address(*last);
-        !others.iter().any(same) && are_apart(others, environment)
+        let last = environment.address(*last);
+        let same = |other: &Target| environment.address(*other) == last;
+        last != Some(end) && !others.iter().any(same) && are_apart(others, environment, end)
     })
 }
 
 impl Templates {
-    /// The number of a kind of site, if it is known or can be.
-    pub(super) fn site(&mut self, site: &SiteContext<'_>) -> Option<u32> {
-        let words = words(site);
+    /// The number of a kind of site, if it is known or can be. Live sites are of the same kind if
+    /// their patchable jumps lie alike.
+    pub(super) fn site(&mut self, site: &SiteContext<'_>, jump: Option<PatchableJump>) -> Option<u32> {
+        let mut words = words(site);
+        // protection: live-sites-are-told-apart
+        words.extend(
+            jump.map(|jump| 1 << 63 | u64::from(jump.offset.get()) << 32 | u64::from(jump.len.get())),
+        );
         if let Some(number) = self.sites.get(&*words) {
             return Some(*number);
         }
@@ -117,7 +135,45 @@ impl Templates {
         let number = number.filter(|number| (*number as usize) < SITES)?;
         self.sites.insert(words.into(), number);
         self.known.push(HashMap::default());
+        self.gates.push(None);
         Some(number)
+    }
+
+    /// The gate of sites of that kind, once one of them was closed.
+    #[inline]
+    pub(super) fn gate(&self, kind: u32) -> Option<&GateTemplate> {
+        self.gates.get(kind as usize)?.as_ref()
+    }
+
+    /// Keeps the gate of a site of that kind, whose bytes `code` were checked, and in which `jump` goes
+    /// to `to`.
+    pub(super) fn keep_gate(
+        &mut self,
+        kind: u32,
+        site: &Site,
+        code: &[u8],
+        (jump, to): (PatchableJump, CodeAddr),
+    ) {
+        if let Some(gate) = self.gates.get_mut(kind as usize).filter(|gate| gate.is_none()) {
+            let jump = (jump.offset.as_usize(), jump.end().as_usize());
+            *gate = GateTemplate::of(&site.context(&[]), code, jump, to);
+        }
+    }
+
+    /// Checks that a site of that kind may be made `new` by exchanging its patchable jump, and
+    /// notes it for others.
+    pub(super) fn check_exchange(
+        &mut self,
+        kind: Option<u32>,
+        site: &Site,
+        (old, new): (&[u8], &[u8]),
+    ) -> Result<()> {
+        let gate = kind.and_then(|kind| self.gates.get_mut(kind as usize)?.as_mut());
+        let context = site.context(&[]);
+        Ok(match gate {
+            Some(gate) => gate.note(&context, old, new),
+            None => verify::check_exchange(&context, old, new),
+        }?)
     }
 
     #[inline(never)]
@@ -144,29 +200,57 @@ impl Templates {
         environment: &Environment,
         into: &mut Installed,
     ) -> Result<Option<Len>> {
-        let guess = self.templates.get(last.get() as usize).filter(|template| {
-            // protection: guessed-templates-are-looked-at
-            template.kind == kind && template.sequence.outline().words() == outline.words()
-        });
-        let Some(template) = guess.or_else(|| self.find((kind, outline), last)) else {
+        let Some(template) = self.template((kind, outline), last) else {
             return Ok(None);
         };
-        if outline.targets().len() > 1 && !are_apart(outline.targets(), environment) {
+        let place = Place::Site(site.range());
+        if !self.fill_at(template, place, (site, outline), environment, &mut into.bytes)? {
             return Ok(None);
-        }
-        let (range, code) = (site.range(), &mut into.bytes);
-        let Some(contents) = template.fill(range.start(), outline, environment, code) else {
-            return Ok(None);
-        };
-        #[cfg(test)]
-        self.damage(code);
-        let _stage = latency::enter(Stage::Verify);
-        if !template.checked.admits(range, code, &contents) {
-            return Err(verify::Error::Filled { site: site.name() }.into());
         }
         into.returns.clear();
         into.returns.extend(&template.returns);
         Ok(Some(template.used))
+    }
+
+    /// The template of a sequence at sites of that kind. `last` is of the site: it is often the one
+    /// with that number.
+    #[inline]
+    pub(super) fn template(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
+        let guess = self.templates.get(last.get() as usize).filter(|template| {
+            // protection: guessed-templates-are-looked-at
+            template.kind == kind && template.sequence.outline().words() == outline.words()
+        });
+        guess.or_else(|| self.find((kind, outline), last))
+    }
+
+    /// Makes the code of a sequence at a place. `false` if its template cannot be filled.
+    ///
+    /// # Errors
+    /// [`verify::Error::Filled`]: what was filled is not what was asked for.
+    #[inline]
+    pub(super) fn fill_at(
+        &self,
+        template: &Template,
+        place: Place,
+        (site, outline): (&Site, &Outline),
+        environment: &Environment,
+        code: &mut Bytes,
+    ) -> Result<bool> {
+        let targets = outline.targets();
+        let is_alone = targets.len() <= 1 && matches!(place, Place::Site(_));
+        if !is_alone && !are_apart(targets, environment, site.end()) {
+            return Ok(false);
+        }
+        let Some(contents) = template.fill(place, outline, environment, code) else {
+            return Ok(false);
+        };
+        #[cfg(test)]
+        self.damage(code);
+        let _stage = latency::enter(Stage::Verify);
+        match template.checked.admits(place, code, &contents) {
+            true => Ok(true),
+            false => Err(verify::Error::Filled { site: site.name() }.into()),
+        }
     }
 
     #[cfg(test)]
@@ -209,16 +293,65 @@ impl Templates {
     ) {
         // Where a branch is short, the sequence may have a template at another site.
         // protection: short-branches-are-in-no-template
-        let is_short = leads_near(site.range(), sequence, environment);
+        if leads_near(site.range(), sequence, environment) {
+            return;
+        }
+        let checked = verify::Template::of(&site.context(&[]), &assembled.code, &assembled.declared);
+        self.keep_code(
+            (kind, sequence),
+            (site, environment),
+            checked,
+            &LaidOut {
+                code: &assembled.code,
+                holes: &assembled.holes,
+                declared: &assembled.declared,
+                returns: &assembled.return_offsets,
+                used: assembled.used,
+            },
+        );
+    }
+
+    /// The same for a stub.
+    pub(super) fn keep_stub(
+        &mut self,
+        (kind, sequence): (u32, &Sequence),
+        site: &Site,
+        environment: &Environment,
+        (stub, holes, declared): (Chunk<'_>, &[Hole], &Declared),
+    ) {
+        let checked = verify::Template::of_stub(&site.context(&[]), stub, declared);
+        self.keep_code(
+            (kind, sequence),
+            (site, environment),
+            checked,
+            &LaidOut {
+                code: stub.bytes,
+                holes,
+                declared,
+                returns: &[],
+                used: Len::default(),
+            },
+        );
+    }
+
+    fn keep_code(
+        &mut self,
+        (kind, sequence): (u32, &Sequence),
+        (site, environment): (&Site, &Environment),
+        checked: Option<verify::Template>,
+        laid_out: &LaidOut<'_>,
+    ) {
         let words = sequence.outline().words();
         let known = self
             .known
             .get_mut(kind as usize)
             .and_then(|known| known.get_mut(words));
-        let Some(known) = known.filter(|_| !is_short) else {
+        let Some(known) = known else {
             return;
         };
-        *known = match Template::of((kind, sequence), &site.context(&[]), environment, assembled) {
+        let are_apart = are_apart(sequence.outline().targets(), environment, site.end());
+        let checked = checked.filter(|_| are_apart);
+        *known = match checked.and_then(|checked| Template::of((kind, sequence), checked, laid_out)) {
             Some(template) => {
                 self.templates.push(template);
                 KnownSequence::Template(self.templates.len() as u32 - 1)
@@ -246,30 +379,41 @@ impl Templates {
     }
 }
 
+/// Code that was assembled with its holes, and checked.
+struct LaidOut<'a> {
+    code: &'a [u8],
+    holes: &'a [Hole],
+    declared: &'a Declared,
+    returns: &'a [u32],
+    used: Len,
+}
+
 impl Template {
     /// Keeps those fields open that the encoder says are holes. `None` if the checker closes one of
     /// them, or a value that may vary has none.
     fn of(
         (kind, sequence): (u32, &Sequence),
-        site: &SiteContext<'_>,
-        environment: &Environment,
-        assembled: &Assembled,
+        mut checked: verify::Template,
+        laid_out: &LaidOut<'_>,
     ) -> Option<Self> {
         let outline = sequence.outline();
-        if !are_apart(outline.targets(), environment) {
+        let source = |field: &OpenField| {
+            let is_it = |hole: &&Hole| {
+                (hole.at as usize, hole.len as usize) == (field.at, field.len)
+                    && matches!(hole.holds, Holds::Target(_) | Holds::End) == field.branch_end.is_some()
+            };
+            let hole = laid_out.holes.iter().find(is_it)?;
+            source(hole.holds, field, outline, laid_out.code)
+        };
+        checked.keep(laid_out.code, |field| source(field).is_some());
+        let sources: Option<SmallVec<[FilledFrom; 4]>> = checked.fields().iter().map(source).collect();
+        let sources = sources?;
+        // The encoder and the checker agree on which of them is the end.
+        let ends = sources.iter().enumerate();
+        let mut ends = ends.map(|(number, source)| (*source == FilledFrom::End) == checked.is_to_end(number));
+        if !ends.all(|agrees| agrees) {
             return None;
         }
-        let mut checked = verify::Template::of(site, &assembled.code, &assembled.declared)?;
-        let source = |field: &OpenField| {
-            let is_it = |hole: &&sequence::Hole| {
-                (hole.at as usize, hole.len as usize) == (field.at, field.len)
-                    && matches!(hole.holds, Holds::Target(_)) == field.branch_end.is_some()
-            };
-            let hole = assembled.holes.iter().find(is_it)?;
-            source(hole.holds, field, outline, &assembled.code)
-        };
-        checked.keep(&assembled.code, |field| source(field).is_some());
-        let sources: SmallVec<[FilledFrom; 4]> = checked.fields().iter().filter_map(source).collect();
         let has = |holds: Holds| {
             sources.iter().any(|source| match (*source, holds) {
                 (FilledFrom::Value { number, .. }, Holds::Value(value)) => number == value as usize,
@@ -287,25 +431,36 @@ impl Template {
                 .values()
                 .get(number as usize)
                 .is_some_and(|value| is_fixed(*value)),
-            Holds::Target(_) => true,
+            Holds::Target(_) | Holds::End => true,
         };
         // protection: each-hole-is-open
-        let is_whole = is_whole && assembled.holes.iter().filter(varies).count() == sources.len();
+        let is_whole = is_whole && laid_out.holes.iter().filter(varies).count() == sources.len();
         is_whole.then(|| Self {
             kind,
             sources,
             checked,
             sequence: sequence.clone(),
-            returns: assembled.return_offsets.clone(),
-            used: assembled.used,
+            returns: laid_out.returns.into(),
+            used: laid_out.used,
+            // protection: stub-of-a-template-calls
+            calls: laid_out
+                .declared
+                .targets
+                .iter()
+                .any(|t| t.on_return != OnReturn::Never),
         })
     }
 
-    /// Makes the code of a sequence for a site at that address, and says what each hole has to
-    /// hold. `None` if one of them cannot, or is not in the code.
+    /// How many bytes it has.
+    pub(super) fn len(&self) -> Len {
+        Len::of(self.checked.code()).expect("checked code is as long as a site or a stub is")
+    }
+
+    /// Makes the code of a sequence for that place, and says what each hole has to hold. `None` if
+    /// one of them cannot, or is not in the code.
     fn fill(
         &self,
-        at: CodeAddr,
+        place: Place,
         outline: &Outline,
         environment: &Environment,
         code: &mut Bytes,
@@ -321,19 +476,27 @@ impl Template {
                 }
                 FilledFrom::Target(number) => {
                     let to = environment.address(*outline.targets().get(number)?)?;
-                    let from = at.get().wrapping_add(field.branch_end? as u64);
-                    let distance = to.get().wrapping_sub(from);
-                    // The assembler takes a shorter instruction for what is near.
-                    if NEAR.contains(&(distance as i64)) {
-                        return None;
-                    }
-                    field.put(distance, true, code)?;
+                    field.put(distance(place, field, to)?, true, code)?;
+                    Content::Target(to)
+                }
+                FilledFrom::End => {
+                    let to = place.site().end();
+                    field.put(distance(place, field, to)?, true, code)?;
                     Content::Target(to)
                 }
             });
         }
         Some(contents)
     }
+}
+
+/// The distance of a branch that goes to an address; `None` where the assembler takes a shorter
+/// instruction for it, as it does in place for what is near.
+fn distance(place: Place, field: &OpenField, to: CodeAddr) -> Option<u64> {
+    let from = place.at().get().wrapping_add(field.branch_end? as u64);
+    let distance = to.get().wrapping_sub(from);
+    let is_near = matches!(place, Place::Site(_)) && NEAR.contains(&(distance as i64));
+    (!is_near).then_some(distance)
 }
 
 /// Where a target may be to which the assembler takes a short branch, from the end of a long one:
@@ -361,6 +524,7 @@ fn is_fixed(value: u64) -> bool {
 fn source(holds: Holds, field: &OpenField, outline: &Outline, code: &[u8]) -> Option<FilledFrom> {
     match holds {
         Holds::Target(number) => Some(FilledFrom::Target(number as usize)),
+        Holds::End => Some(FilledFrom::End),
         Holds::Value(number) => {
             let value = *outline.values().get(number as usize)?;
             let holds_it = |signed: &bool| field.read(code, *signed) == Some(value);

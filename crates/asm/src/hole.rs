@@ -31,6 +31,8 @@ pub enum Holds {
     /// The distance from the end of the instruction to the target of that number, see
     /// [`Outline::targets`](crate::sequence::Outline::targets).
     Target(u32),
+    /// The distance from the end of the instruction, which is in a stub, to the end of the site.
+    End,
 }
 
 impl Hole {

@@ -197,7 +197,7 @@ fn what_the_checker_keeps_closed_is_no_hole() {
         };
         change(&mut assembled.holes);
         let mut templates = Templates::default();
-        let kind = templates.site(&context).unwrap();
+        let kind = templates.site(&context, None).unwrap();
         assert!(!templates.note(kind, sequence.outline()) && templates.note(kind, sequence.outline()));
         templates.keep((kind, &sequence), site, &environment, &assembled);
         templates.made()

@@ -55,6 +55,7 @@ pub(crate) static BIG_V1: Isa = Isa {
     register,
     trap: &[0x7f, 0xe0, 0x00, 0x08],
     exchange,
+    exchange_unit: Some(4),
     trap_replaces: any_instruction,
     return_offsets_restore: true,
     distance: |len| match len {
@@ -75,6 +76,7 @@ pub(crate) static BIG_V2: Isa = Isa {
     register,
     trap: &[0x7f, 0xe0, 0x00, 0x08],
     exchange,
+    exchange_unit: Some(4),
     trap_replaces: any_instruction,
     return_offsets_restore: true,
     distance: |len| match len {
@@ -95,6 +97,7 @@ pub(crate) static LITTLE: Isa = Isa {
     register,
     trap: &[0x08, 0x00, 0xe0, 0x7f],
     exchange,
+    exchange_unit: Some(4),
     trap_replaces: any_instruction,
     return_offsets_restore: true,
     distance: |len| match len {
