@@ -111,9 +111,18 @@ impl SyntheticModules {
 
     /// Registers all modules.
     pub fn register(&self, engine: &Engine) -> Vec<Module> {
+        self.register_as(engine, false)
+    }
+
+    /// Registers all modules, live or not.
+    pub fn register_as(&self, engine: &Engine, live: bool) -> Vec<Module> {
         let codes = self.maps().into_iter().enumerate();
-        // SAFETY: what is told is true of the object's code, or refused.
-        let one = |(module, map)| unsafe { engine.register(self.code(engine, module, map), shape) }.unwrap();
+        let one = |(module, map)| {
+            let registration = engine.registration(self.code(engine, module, map));
+            let registration = if live { registration.live() } else { registration };
+            // SAFETY: what is told is true of the object's code, or refused.
+            unsafe { registration.register(shape) }.unwrap()
+        };
         codes.map(one).collect()
     }
 }
