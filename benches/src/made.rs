@@ -62,6 +62,19 @@ impl SyntheticModules {
         }
     }
 
+    /// Puts the bytes back that every engine expects: those of a module are gone with what patched
+    /// them.
+    pub fn rewrite(&self) {
+        let (start, mut at) = (self.placed.segments()[0].range, 0);
+        let function = function();
+        while at < start.len() {
+            let addr = CodeAddr::new(start.start().get() + at);
+            let live = self.memory.live().unwrap();
+            live.write_unexecuted(addr, &function).unwrap();
+            at += FUNCTION as u64;
+        }
+    }
+
     /// How many modules there are.
     pub fn len(&self) -> usize {
         self.modules.len()

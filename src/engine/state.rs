@@ -17,7 +17,7 @@ use super::observe::CodeOwner;
 use super::retire::{RetireList, RetiredCode};
 use super::templates::Templates;
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::SiteKind;
+use crate::arch::{Arch, SiteKind};
 use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
 use crate::memory::short::{self, Bytes};
@@ -205,14 +205,20 @@ impl Installed {
 }
 
 impl SiteState {
-    /// The state of a site that has not been changed yet.
-    fn unchanged(site: &Site) -> Result<Self> {
+    /// The state of a site that has not been changed yet, in which calls return to these offsets.
+    fn unchanged(site: &Site, returns: &[u32]) -> Self {
         // protection: old-bytes-are-compared-before-the-first-patch
-        let displaced = site.displaced();
-        let returns = returns_of(site, displaced)?;
-        let original = displaced.get(..site.reserved().as_usize());
-        let original = original.expect("what a site displaces begins with its reserved bytes");
-        Ok(Self::new(site, original.into(), displaced.into(), &returns, None))
+        let displaced: Arc<[u8]> = site.displaced().into();
+        let reserved = site.reserved().as_usize();
+        let original = match displaced.len() == reserved {
+            true => Arc::clone(&displaced),
+            false => {
+                let original = displaced.get(..reserved);
+                let original = original.expect("what a site displaces begins with its reserved bytes");
+                original.into()
+            }
+        };
+        Self::new(site, original, displaced, returns, None)
     }
 
     /// The state of a live site that has just been armed. What `restore` puts back is its armed
@@ -339,6 +345,9 @@ pub(super) struct States {
     pub(super) retired: RetireList<RetiredCode>,
     /// Live sites whose gate was closed since they were looked at for being settled.
     closed: Vec<SiteKey>,
+    /// Where calls return to in the bytes of a site, by its architecture, length and bytes: of the
+    /// site that was looked at last.
+    last_returns: Option<((Arch, Len), Box<[u8]>, ReturnOffsets)>,
     /// Sites that are settled when every thread has passed their epoch.
     pub(super) settling: Vec<Settling>,
     /// Whether any site was ever closed by a trap, and left so.
@@ -416,11 +425,31 @@ impl States {
     /// Makes the state of a site that has not been changed yet.
     #[inline(never)]
     fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
-        let mut state = SiteState::unchanged(site)?;
+        let returns = self.returns_of_unchanged(site)?;
+        let mut state = SiteState::unchanged(site, &returns);
         if !site.module().is_live() {
             state.lasting.kind = self.templates.get_mut().site(&site.context(&[]), None);
         }
         Ok(self.insert(site.key(), state))
+    }
+
+    /// As [`returns_of`], of a site that has not been changed. Most have the same bytes as the one
+    /// that was asked about before.
+    fn returns_of_unchanged(&mut self, site: &Site) -> Result<ReturnOffsets> {
+        let key = (site.module().arch(), site.reserved());
+        let displaced = site.displaced();
+        if site.told_return_offsets().next().is_none() {
+            if let Some((last, bytes, returns)) = &self.last_returns {
+                // protection: returns-are-those-of-the-bytes
+                if *last == key && **bytes == *displaced {
+                    return Ok(returns.clone());
+                }
+            }
+            let returns = returns_of(site, displaced)?;
+            self.last_returns = Some((key, displaced.into(), returns.clone()));
+            return Ok(returns);
+        }
+        returns_of(site, displaced)
     }
 
     /// The site one of whose stubs or exit stubs contains `addr`.

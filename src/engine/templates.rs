@@ -15,7 +15,7 @@
 //! once for each kind of site, too: see [`GateTemplate`].
 //!
 //! Invariants: a template is filled only for sites whose record, shape and conventions are those
-//! for which its code was checked, word by word, and that have no return offsets to keep. Each
+//! for which its code was checked, word by word, and that have the same return offsets to keep. Each
 //! value that may vary has a hole, and each open field is a hole; a sequence for which that does
 //! not hold is assembled each time. What cannot be filled (a value that its hole does not hold, a
 //! target out of reach, or so near that a branch there is short) is assembled, too; what was filled
@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use foldhash::fast::RandomState;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::state::Installed;
 use crate::Result;
@@ -131,6 +131,22 @@ impl Templates {
         if let Some(number) = self.sites.get(&*words) {
             return Some(*number);
         }
+        self.add_kind(&words)
+    }
+
+    /// The number of sites of that kind that have such return offsets to keep, if it is known or can
+    /// be.
+    pub(super) fn returning(&mut self, kind: u32, return_offsets: &[u32]) -> Option<u32> {
+        // No site's own words begin like this.
+        let mut words: SmallVec<[u64; 4]> = smallvec![u64::MAX, kind.into()];
+        words.extend(return_offsets.iter().copied().map(u64::from));
+        match self.sites.get(&*words) {
+            Some(number) => Some(*number),
+            None => self.add_kind(&words),
+        }
+    }
+
+    fn add_kind(&mut self, words: &[u64]) -> Option<u32> {
         let number = u32::try_from(self.sites.len()).ok();
         let number = number.filter(|number| (*number as usize) < SITES)?;
         self.sites.insert(words.into(), number);
@@ -287,7 +303,7 @@ impl Templates {
     pub(super) fn keep(
         &mut self,
         (kind, sequence): (u32, &Sequence),
-        site: &Site,
+        (site, context): (&Site, &SiteContext<'_>),
         environment: &Environment,
         assembled: &Assembled,
     ) {
@@ -296,7 +312,7 @@ impl Templates {
         if leads_near(site.range(), sequence, environment) {
             return;
         }
-        let checked = verify::Template::of(&site.context(&[]), &assembled.code, &assembled.declared);
+        let checked = verify::Template::of(context, &assembled.code, &assembled.declared);
         self.keep_code(
             (kind, sequence),
             (site, environment),

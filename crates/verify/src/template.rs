@@ -23,8 +23,9 @@
 //!   relative to itself;
 //! - rule 5 looks at what is added to the stack pointer, and where memory relative to it is written: in instructions
 //!   that change or use the stack pointer nothing is open;
-//! - rule 4, 6 and 7 look at none. So that it stays so, immediates are open only in the few instructions whose registers
-//!   and flags do not depend on them; a shift by 0, for example, is another thing than one by 1.
+//! - rules 4, 6 and 7 look at none: return offsets are boundaries of the same instructions. So that
+//!   it stays so, immediates are open only in the few instructions whose registers and flags do not
+//!   depend on them; a shift by 0, for example, is another thing than one by 1.
 //!
 //! What the rules know of the site (its record, shape, convention and return offsets) is not asked
 //! here: a template is for sites that have the same. Whoever keeps templates sees to it; see
@@ -156,7 +157,7 @@ impl Template {
         declared: &Declared,
         leaves: &dyn Fn(u64) -> bool,
     ) -> Option<Self> {
-        if !site.return_offsets.is_empty() || !declared.vouched.is_empty() {
+        if !declared.vouched.is_empty() {
             return None;
         }
         let mut template = Self {
