@@ -64,7 +64,7 @@ fn every_chapter_is_in_the_contents_and_its_blocks_are_tested() {
             "{name} is not in SUMMARY.md"
         );
         assert!(
-            tested.contains(&format!("\"{name}\"")),
+            tested.contains(&format!("\"src/{name}\"")),
             "{name} is not in pages.rs"
         );
     }
