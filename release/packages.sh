@@ -4,12 +4,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# The crates that are published, from below.
-crates=(llvm-stackmaps patchpoint-isa patchpoint-asm patchpoint-verify patchpoint-link patchpoint patchpoint-remote patchpoint-cli)
-
+# By what their manifests say.
+crates=()
 others=()
-for name in $(cargo metadata --no-deps --format-version 1 | tr ',' '\n' | sed -n 's/^"packages":\[//; s/^{"name":"\([^"]*\)"$/\1/p'); do
-    case " ${crates[*]} " in *" $name "*) ;; *) others+=(--exclude "$name") ;; esac
+for manifest in Cargo.toml */Cargo.toml crates/*/Cargo.toml; do
+    name=$(sed -n '/^\[package\]/,/^\[/s/^name = "\(.*\)"/\1/p' "$manifest")
+    case $manifest in fuzz/* | producers/*) continue ;; esac # workspaces of their own
+    if grep -q '^publish = false' "$manifest"; then
+        others+=(--exclude "$name")
+    else
+        crates+=("$name")
+    fi
 done
 
 # The crates are resolved among each other: none of them has to be in a registry.
