@@ -24,6 +24,7 @@ chapters! {
     threads: "src/threads.md";
     choosing: "src/which-mode.md";
     tools: "src/forks-signals-tools.md";
+    c_and_cpp: "src/c-and-cpp.md";
     architectures: "src/adding-an-architecture.md";
     measuring: "src/measuring.md";
 }
