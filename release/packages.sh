@@ -33,7 +33,7 @@ for name in "${crates[@]}"; do
     for needed in README.md LICENSE-MIT LICENSE-APACHE; do
         grep -q "/$needed\$" <<<"$files" || { echo "  $needed is missing" >&2; wrong=1; }
     done
-    if grep -E '/(tests|testdata|encodings)/|/tests\.rs$|_tests(\.rs|/)|\.(s|txt|yaml)$' <<<"$files" >&2; then
+    if grep -E '/(tests|testdata|encodings)/|/tests\.rs$|_tests(\.rs|/)|/src/.*\.(s|ll|txt|yaml|o)$' <<<"$files" >&2; then
         echo "  these are of tests" >&2
         wrong=1
     fi
