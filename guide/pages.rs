@@ -1,4 +1,5 @@
-//! The chapters of the guide and the READMEs of the crates, whose blocks are compiled and run as documentation tests.
+//! The chapters of the guide and the READMEs of the crates, whose blocks are compiled and run as
+//! documentation tests.
 //!
 //! A block runs in the folder `guide/`; lines that begin with `#` are not shown in the book. Where
 //! a block is compiled and not run, or only shown, it says so by `no_run` or `text`.

@@ -1,4 +1,5 @@
-//! What the chapters show besides Rust is what the repository has: IR, the recipe for GDB, files and commands.
+//! What the chapters show besides Rust is what the repository has: IR, the recipe for GDB, files
+//! and commands.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -102,7 +103,8 @@ fn links_between_chapters_go_somewhere() {
     assert!(links > 20, "{links} links");
 }
 
-/// LLVM has compiled what is shown of IR, as it is in the examples' object, but for where lines end.
+/// LLVM has compiled what is shown of IR, as it is in the examples' object, but for where lines
+/// end.
 #[test]
 fn shown_ir_is_that_of_the_object() {
     let in_one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
