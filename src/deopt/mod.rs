@@ -73,6 +73,7 @@ mod conventions;
 mod error;
 mod exit_stub;
 mod exit_stubs;
+mod exit_table;
 mod forward;
 mod frame;
 mod host;
@@ -80,6 +81,7 @@ mod lay;
 mod live_registers;
 mod mirrored;
 mod new_frame;
+mod nops;
 mod powerpc64;
 mod replace;
 mod riscv64;
@@ -117,6 +119,7 @@ pub use value::Value;
 pub use walk::{Caller, Callers, Walker};
 
 use answer::Step;
+use exit_table::EnteredExit;
 use host::state;
 use live_registers::Registers;
 
@@ -213,18 +216,16 @@ extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
     if let Some(word) = forward::forwarded([context, raw as u64, save as u64]) {
         return word;
     }
-    let context = context as *const ExitStubContext;
-    // SAFETY: the exit stub pushed the address of its context, which outlives it.
-    let context = unsafe { &*context };
-    // The handler may retire this exit stub; what it is called through must outlive the call.
-    let (role, site) = (context.role, Arc::clone(&context.site));
+    // SAFETY: as above; the thread is in its exit stub until this function returns.
+    let entered = unsafe { EnteredExit::new(&*raw) };
+    let (role, site) = entered.get();
     // SAFETY: as above; the stack stays until this function returns.
     let captured = Registers::All(unsafe { state::Captured::new(raw, save) });
-    let mut frame = Frame::new(captured, &*site, role);
-    let answer = ask(&*site, &mut frame);
+    let mut frame = Frame::new(captured, site, role);
+    let answer = ask(site, &mut frame);
     // SAFETY: the answer was made by this frame, which its lifetime ensures.
     let step = unsafe { frame.carry_out(answer) };
-    drop(site);
+    drop(entered);
     match step {
         Step::Answer(word) => word,
         // SAFETY: this is the dispatcher, and all that it had is gone.

@@ -1,8 +1,8 @@
 //! What the engine remembers of sites that it has changed. A site that was never changed has no
 //! state.
 
-use core::any::Any;
 use core::cell::{Cell, OnceCell, RefCell};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use super::change::{ChangeSet, FEW};
-use super::exits::StackAt;
+use super::exits::{ExitKeep, StackAt};
 use super::journal::{Journal, JournalEntry, Record};
 use super::live::{Armed, Settling};
 use super::observe::CodeOwner;
@@ -59,11 +59,11 @@ pub(super) struct ExitStub {
     pub(super) kind: ExitStubKind,
     pub(super) slot: StubSlot,
     pub(super) owner: CodeOwner,
-    pub(super) stack: Box<[StackAt]>,
+    pub(super) stack: Cow<'static, [StackAt]>,
     /// Of the stub in which a thread that leaves it goes on, if it is one.
     pub(super) resumes_in: Option<StubReference>,
     /// What the code refers to.
-    pub(super) _keep: Box<dyn Any + Send + Sync>,
+    pub(super) _keep: ExitKeep,
 }
 
 /// Offsets in a site to which return addresses may point, ascending. Most sites have none.
