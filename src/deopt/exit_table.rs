@@ -21,12 +21,13 @@ use super::exit_stub::{self, InBlock, RoomCode};
 use super::exit_stubs::Handlers;
 use super::host::state::{self, RawState};
 use super::unwinds::Unwinds;
-use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo, nops};
+use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo};
 use crate::Result;
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
 use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, StackAt};
 use crate::site::Site;
+use patchpoint_isa::nops;
 
 /// Set in what an exit stub passes if that is a table. Neither a table nor a context is at an odd
 /// address.

@@ -81,7 +81,6 @@ mod lay;
 mod live_registers;
 mod mirrored;
 mod new_frame;
-mod nops;
 mod powerpc64;
 mod replace;
 mod riscv64;

@@ -427,6 +427,8 @@ impl<'a> Preparation<'a> {
         let (near, asked) = (self.state.lasting.range, (role, resumption));
         let made = self.shared.make_exit(&**exits, self.site, asked, near)?;
         let at = made.slot.addr();
+        // Most sites have one.
+        self.exit_stubs.reserve_exact(1);
         self.exit_stubs.push(ExitStub {
             kind,
             slot: made.slot,

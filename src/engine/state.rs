@@ -2,6 +2,7 @@
 //! state.
 
 use core::cell::{Cell, OnceCell, RefCell};
+use core::mem;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -464,7 +465,11 @@ impl States {
 
     /// Adds exit stubs to those of a site.
     pub(super) fn keep_exit_stubs(&mut self, index: StateIndex, exit_stubs: &mut Vec<ExitStub>) {
-        self.written(index).lasting.exit_stubs.append(exit_stubs);
+        let kept = &mut self.written(index).lasting.exit_stubs;
+        match kept.is_empty() {
+            true => mem::swap(kept, exit_stubs),
+            false => kept.append(exit_stubs),
+        }
     }
 
     /// Notes that a stub or exit stub of a site is reclaimed. A site that is gone counts nothing.

@@ -150,7 +150,8 @@ impl StubPool {
             });
         }
         let mut state = self.lock()?;
-        let taken = self.take(&mut state, need, self.reach(near))?;
+        let first_fit = |slab: &mut Slab| slab.free.take(need, GRANULE, slab.range);
+        let taken = self.take(&mut state, need, self.reach(near), first_fit)?;
         state.stats.in_use += taken.len();
         state.stats.slots += 1;
         Ok(StubSlot {
@@ -167,23 +168,26 @@ impl StubPool {
     }
 
     /// Takes so many bytes of a slab, of a new one if need be.
-    fn take(&self, state: &mut PoolState, need: u64, reach: Reach) -> Result<CodeRange> {
-        let in_reach = state
+    fn take(
+        &self,
+        state: &mut PoolState,
+        need: u64,
+        reach: Reach,
+        from: impl Fn(&mut Slab) -> Option<CodeRange>,
+    ) -> Result<CodeRange> {
+        let mut in_reach = state
             .slabs
             .iter_mut()
             // protection: stub-within-reach
             .filter(|slab| reserve::allows(reach, slab.range));
-        let found = in_reach
-            .map(|slab| slab.free.take(need, GRANULE, slab.range))
-            .find_map(|taken| taken);
-        match found {
+        match in_reach.find_map(&from) {
             Some(taken) => Ok(taken),
-            None => self.grow(state, need, reach),
+            None => Ok(from(self.grow(state, need, reach)?).expect("a new slab has what it was made for")),
         }
     }
 
-    /// Takes a new slab near the code, and the slot from it.
-    fn grow(&self, state: &mut PoolState, need: u64, reach: Reach) -> Result<CodeRange> {
+    /// Takes a new slab near the code.
+    fn grow<'a>(&self, state: &'a mut PoolState, need: u64, reach: Reach) -> Result<&'a mut Slab> {
         let len = need.max(SLAB);
         let slab = SegmentNeed {
             kind: SegmentKind::Code,
@@ -194,14 +198,10 @@ impl StubPool {
         let segment = placed.segments().first();
         let range = segment.expect("a slab is the segment that was asked for").range;
         fill_with_traps(&placed.memory(), range)?;
-        let mut free = Spans::of(range);
-        let taken = free.take(need, GRANULE, range);
+        let free = Spans::of(range);
         state.slabs.push(Slab { placed, range, free });
         state.stats.reserved += len;
-        taken.ok_or(Error::NoAddressSpace {
-            len: need,
-            within: range,
-        })
+        Ok(state.slabs.last_mut().expect("one was just added"))
     }
 
     /// The memory through which a slot is written.

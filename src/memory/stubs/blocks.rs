@@ -16,11 +16,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::vec::Vec;
 
-use super::{GRANULE, SLAB, StubPool, StubSlot, foreign};
+use super::{GRANULE, SLAB, Slab, StubPool, StubSlot, foreign};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::latency::{self, Stage};
 use crate::memory::arena::fill_with_traps;
-use crate::memory::{Alias, Error, Result, reserve};
+use crate::memory::{Alias, CodeMemory, Error, Result, reserve};
+
+/// The alignment of a block: that of a cache line.
+const ALIGN: u64 = 64;
 
 /// The lengths in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -162,6 +165,12 @@ impl Blocks {
 }
 
 impl StubPool {
+    /// Whether these bytes are a room.
+    #[cfg(test)]
+    pub(crate) fn blocks_of(&self, room: CodeRange) -> Result<bool> {
+        Ok(self.lock()?.blocks.of(room)?.is_some())
+    }
+
     /// Takes a room of a block in reach of `near`, if there is one.
     ///
     /// # Errors
@@ -198,13 +207,16 @@ impl StubPool {
         let same_form = state.blocks.all.values().filter(|rooms| rooms.form == form);
         let count = (16 << same_form.count().min(8)).min(most);
         let len = u64::from(form.shared) + count * u64::from(form.room);
-        let range = self.take(state, len.next_multiple_of(GRANULE), self.reach(near))?;
+        let len = len.next_multiple_of(GRANULE);
+        // From the other end than single stubs, which stay side by side.
+        let last_fit = |slab: &mut Slab| slab.free.take_last(len, ALIGN);
+        let range = self.take(state, len, self.reach(near), last_fit)?;
         let slab = state.slabs.iter().find(|slab| slab.range.contains(range.start()));
         let memory = slab.ok_or(foreign(range))?.placed.memory();
         let count = count as u32;
         let (shared, owner) = make(range, count);
         let written = match shared.len() <= form.shared as usize {
-            true => crate::memory::CodeMemory::write(&memory, range.start(), &shared),
+            true => CodeMemory::write(&memory, range.start(), &shared),
             false => Err(Error::OutsideMemory {
                 at: range.start(),
                 len: shared.len() as u64,
