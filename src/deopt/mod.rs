@@ -2,8 +2,9 @@
 //!
 //! Problem: at an inline cache miss, and at a site whose code has been invalidated, the runtime
 //! must see the frame as it was at the site's first byte and decide how to go on, and the code must
-//! not notice unless it is meant to. Approach: each site gets a [`exit_stub`](encode), a few dozen
-//! bytes of code in stub memory near it, to which the patched site jumps. The exit stub skips the
+//! not notice unless it is meant to. Approach: each site gets an [exit stub](encode), a few dozen
+//! bytes of code in stub memory near it, to which the patched site jumps. Most lie in blocks, where
+//! each has only what is its own (see `exit_table.rs`). The exit stub skips the
 //! red zone and calls one routine that all exit stubs share. It saves all general registers, the
 //! flags and the vector registers in the width that the machine has, and calls
 //! [`ExitStubSite::handle`] with a [`Frame`], in which every location of the site's record can be
@@ -61,7 +62,10 @@
 //!
 //! With a shadow stack (CET) an exit stub can be resumed; the other answers are refused.
 //!
-//! Cost: an exit stub saves and restores up to 3 KiB of registers on the stack.
+//! Cost: an exit stub saves and restores up to 3 KiB of registers on the stack. In a block it takes
+//! 32 bytes of code on x86-64 and AArch64, 40 on PowerPC64, 48 on RISC-V and 56 on SystemZ, and an
+//! entry of 48 bytes in its block's table. It is on its own, and longer, where instructions of the
+//! site have to be moved into it, where the site's end is out of its reach, and in mirrors.
 
 #![allow(unsafe_code)]
 

@@ -24,7 +24,7 @@ const BARE: &str = "bare store of 8 bytes, serialize";
 
 /// All rows.
 pub(super) fn all() -> Vec<Speed> {
-    let [seen, fresh, first, bare] = figures();
+    let [seen, fresh, first, first_seen, bare] = figures();
     let row = |what, ours, goal| Speed::against(what, [ours, bare.clone()], BARE, goal);
     vec![
         row(
@@ -40,6 +40,11 @@ pub(super) fn all() -> Vec<Speed> {
         row(
             "the same, the site's first, its exit stub included",
             first,
+            Goal::None,
+        ),
+        row(
+            "a site's first patch, of a shape that was seen before, its exit stub included",
+            first_seen,
             Goal::None,
         ),
     ]
@@ -99,7 +104,7 @@ fn engine_with_sites(made: &SyntheticModules, warm: bool) -> Engine {
     engine
 }
 
-fn figures() -> [Figure; 4] {
+fn figures() -> [Figure; 5] {
     let made = SyntheticModules::new(SITES, 1);
     let patch_all = |engine: &Engine, sequences: &[Sequence]| {
         time(|| {
@@ -137,6 +142,18 @@ fn figures() -> [Figure; 4] {
         (0..SITES as u64).for_each(|id| _ = engine.restore(id).unwrap());
         took
     };
+    // The engine has its memory for stubs, and the shape its template, from a few sites more.
+    let fourth = SyntheticModules::new(SITES + 4, 1);
+    let mut first_seen = || {
+        let engine = engine_with_sites(&fourth, false);
+        for id in SITES..SITES + 4 {
+            _ = engine.patch(id as u64, &hit(id as u32)).unwrap();
+        }
+        let sequences: Vec<Sequence> = (0..SITES as u32).map(hit).collect();
+        let took = patch_all(&engine, &sequences);
+        (0..SITES as u64 + 4).for_each(|id| _ = engine.restore(id).unwrap());
+        took
+    };
     let view = pages::writable_view_of_code(pages::PAGE);
     let mut bare = || {
         time(|| {
@@ -147,5 +164,6 @@ fn figures() -> [Figure; 4] {
             }
         })
     };
-    interleave(EFFORT, [&mut seen, &mut fresh, &mut first, &mut bare])
+    let all: [&mut dyn FnMut() -> _; 5] = [&mut seen, &mut fresh, &mut first, &mut first_seen, &mut bare];
+    interleave(EFFORT, all)
 }

@@ -118,6 +118,8 @@ fn an_exit_stub_that_goes_under_its_handler() {
     let other = engine.modules().pop().unwrap();
     call(&other.sites().next().unwrap(), 7);
     assert_eq!(*ids.lock(), [1, 2]);
+    // What could not be used of the block was freed.
+    assert_eq!(engine.stub_stats().slots, 1);
 }
 
 /// What is kept for an exit stub goes with it: a module that is gone is not held.

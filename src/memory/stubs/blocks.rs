@@ -19,7 +19,6 @@ use std::vec::Vec;
 use super::{GRANULE, SLAB, Slab, StubPool, StubSlot, foreign};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::latency::{self, Stage};
-use crate::memory::arena::fill_with_traps;
 use crate::memory::{Alias, CodeMemory, Error, Result, reserve};
 
 /// The alignment of a block: that of a cache line.
@@ -205,7 +204,7 @@ impl StubPool {
         // The first has few rooms, as most engines need few; two of the largest fill a slab.
         let most = (SLAB / 2 - u64::from(form.shared)) / u64::from(form.room);
         let same_form = state.blocks.all.values().filter(|rooms| rooms.form == form);
-        let count = (16 << same_form.count().min(8)).min(most);
+        let count = (16 << same_form.take(8).count()).min(most);
         let len = u64::from(form.shared) + count * u64::from(form.room);
         let len = len.next_multiple_of(GRANULE);
         // From the other end than single stubs, which stay side by side.
@@ -224,10 +223,11 @@ impl StubPool {
             }),
         };
         if let Err(error) = written {
-            fill_with_traps(&memory, range)?;
             state.give(range)?;
             return Err(error);
         }
+        // What is shared may be code, which nobody executes before a room's code is published.
+        memory.maintain(range);
         let owner = Box::new(owner);
         let rooms = Rooms {
             block: Arc::new(Block { memory, range, owner }),
