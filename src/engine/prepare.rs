@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use super::change::{OldStub, SiteChange};
 use super::commit::Prepared;
-use super::exits::{ExitCode, ExitRequest, ExitResumption, Role};
+use super::exits::{ExitResumption, Role};
 use super::live::{self, JumpExchange};
 use super::observe::{Boxed, CodeOwner};
 use super::state::{
@@ -439,38 +439,19 @@ impl<'a> Preparation<'a> {
             site: self.site.name(),
             role: role.name(),
         })?;
-        let slot = self.shared.stubs.alloc(
-            exits.bound(self.site, role, resumption)?,
-            self.state.lasting.range,
-        )?;
-        let at = slot.addr();
-        let made = exits.encode(&ExitRequest {
-            site: self.site,
-            role,
-            at,
-            resumption,
+        let (near, asked) = (self.state.lasting.range, (role, resumption));
+        let made = self.shared.make_exit(&**exits, self.site, asked, near)?;
+        let at = made.slot.addr();
+        // Most sites have one.
+        self.exit_stubs.reserve_exact(1);
+        self.exit_stubs.push(ExitStub {
+            kind,
+            slot: made.slot,
+            owner: self.owner(),
+            stack: made.stack,
+            resumes_in: None,
+            _keep: made.keep,
         });
-        let made = made.and_then(|code| {
-            self.shared.stubs.fill(&slot, &code.bytes)?;
-            Ok(code)
-        });
-        match made {
-            Ok(ExitCode { keep, stack, .. }) => {
-                self.exit_stubs.push(ExitStub {
-                    kind,
-                    slot,
-                    owner: self.owner(),
-                    stack: stack.into(),
-                    resumes_in: None,
-                    _keep: keep,
-                });
-                Ok(at)
-            }
-            Err(error) => {
-                // protection: exit-stub-that-cannot-be-made-is-freed
-                self.shared.stubs.discard(slot);
-                Err(error)
-            }
-        }
+        Ok(at)
     }
 }

@@ -1,8 +1,9 @@
 //! What the engine remembers of sites that it has changed. A site that was never changed has no
 //! state.
 
-use core::any::Any;
 use core::cell::{Cell, OnceCell, RefCell};
+use core::mem;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use super::change::{ChangeSet, FEW};
-use super::exits::StackAt;
+use super::exits::{ExitKeep, StackAt};
 use super::journal::{Journal, JournalEntry, Record};
 use super::live::{Armed, Settling};
 use super::observe::CodeOwner;
@@ -59,11 +60,11 @@ pub(super) struct ExitStub {
     pub(super) kind: ExitStubKind,
     pub(super) slot: StubSlot,
     pub(super) owner: CodeOwner,
-    pub(super) stack: Box<[StackAt]>,
+    pub(super) stack: Cow<'static, [StackAt]>,
     /// Of the stub in which a thread that leaves it goes on, if it is one.
     pub(super) resumes_in: Option<StubReference>,
     /// What the code refers to.
-    pub(super) _keep: Box<dyn Any + Send + Sync>,
+    pub(super) _keep: ExitKeep,
 }
 
 /// Offsets in a site to which return addresses may point, ascending. Most sites have none.
@@ -500,7 +501,11 @@ impl States {
 
     /// Adds exit stubs to those of a site.
     pub(super) fn keep_exit_stubs(&mut self, index: StateIndex, exit_stubs: &mut Vec<ExitStub>) {
-        self.written(index).lasting.exit_stubs.append(exit_stubs);
+        let kept = &mut self.written(index).lasting.exit_stubs;
+        match kept.is_empty() {
+            true => mem::swap(kept, exit_stubs),
+            false => kept.append(exit_stubs),
+        }
     }
 
     /// Notes that a stub or exit stub of a site is reclaimed. A site that is gone counts nothing.

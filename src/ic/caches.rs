@@ -17,7 +17,9 @@ use super::policy::{Chain, Policy};
 use super::stats::{CacheStats, Counting, Order, Totals};
 use crate::addr::{CodeAddr, Len, RecordId};
 use crate::deopt::{Answer, ExitStubs, Frame};
-use crate::engine::{Engine, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, WeakEngine};
+use crate::engine::{
+    Engine, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, WeakEngine,
+};
 use crate::memory::fork::gate::Writing;
 use crate::sequence::Sequence;
 use crate::site::{ModuleId, Site};
@@ -493,6 +495,10 @@ unsafe impl Exits for CacheExits {
 
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {
         self.exit_stubs.encode(request)
+    }
+
+    fn in_blocks(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Option<&dyn ExitBlocks> {
+        self.exit_stubs.in_blocks(site, role, resumption)
     }
 
     fn check_leavable(&self, site: &Site) -> Result<()> {
