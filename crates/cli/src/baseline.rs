@@ -4,7 +4,7 @@
 //! Code moves with every build, so a record is known by its function, its ID and its number among
 //! those; a finding by its word and the record that it is about.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write;
 
 use serde_json::{Value, json};
@@ -131,14 +131,19 @@ fn pairs<'s>(new: &'s [Survey], old: &'s [Survey]) -> Vec<(Option<&'s Survey>, O
     if let ([new], [old]) = (new, old) {
         return vec![(Some(new), Some(old))];
     }
-    let mut left: Vec<&Survey> = old.iter().collect();
+    // Of files with one name, the first with the first.
+    let mut by_name: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    for (number, old) in old.iter().enumerate() {
+        by_name.entry(name(&old.file)).or_default().push_back(number);
+    }
+    let mut left: Vec<Option<&Survey>> = old.iter().map(Some).collect();
     let mut pairs = Vec::new();
     for new in new {
-        let is_same = |old: &&Survey| name(&old.file) == name(&new.file);
-        let old = left.iter().position(is_same).map(|at| left.remove(at));
+        let same = by_name.get_mut(name(&new.file)).and_then(VecDeque::pop_front);
+        let old = same.and_then(|number| left.get_mut(number)?.take());
         pairs.push((Some(new), old));
     }
-    pairs.extend(left.into_iter().map(|old| (None, Some(old))));
+    pairs.extend(left.into_iter().flatten().map(|old| (None, Some(old))));
     pairs
 }
 
@@ -274,13 +279,13 @@ impl<'s> Rows<'s> {
     fn of(new: Option<&'s Survey>, old: Option<&'s Survey>) -> Self {
         let mut found = Self::default();
         let before: HashMap<Key<'_>, &RecordRow> = keyed(old).into_iter().collect();
-        let mut both = HashMap::new();
+        let mut both = HashSet::new();
         for (key, row) in keyed(new) {
             let Some(was) = before.get(&key) else {
                 found.new.push(row);
                 continue;
             };
-            both.insert(key, ());
+            both.insert(key);
             let changes = match (new, old) {
                 (Some(new), Some(old)) => changes((old, was), (new, row)),
                 _ => Vec::new(),
@@ -295,7 +300,7 @@ impl<'s> Rows<'s> {
                 }),
             }
         }
-        let gone = keyed(old).into_iter().filter(|(key, _)| !both.contains_key(key));
+        let gone = keyed(old).into_iter().filter(|(key, _)| !both.contains(key));
         found.gone = gone.map(|(_, row)| row).collect();
         found
     }

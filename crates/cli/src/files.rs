@@ -113,24 +113,11 @@ impl<T, F: FnMut(&Input<'_>) -> Result<T, Problem>> Each<T, F> {
         self.gathered.is_alone = false;
         let before = (self.gathered.items.len(), self.gathered.problems.len());
         let mut lacks_something = false;
-        let archive = match ArchiveFile::parse(data) {
-            Ok(archive) => archive,
-            Err(error) => return self.wrong(file, Problem::Object(error)),
+        let members = match members(file, data) {
+            Ok(members) => members,
+            Err(problem) => return self.wrong(file, problem),
         };
-        for member in archive.members() {
-            let member = member.map_err(Problem::Object);
-            let read = member.and_then(|member| {
-                let name = format!("{file}({})", String::from_utf8_lossy(member.name()));
-                Ok((name, member_data(file, data, &archive, &member)?))
-            });
-            let (name, data) = match read {
-                Ok(read) => read,
-                // Where one member ends nobody knows, the next does not begin.
-                Err(problem) => return self.wrong(file, problem),
-            };
-            if !is_object(&data) {
-                continue;
-            }
+        for (name, data) in members {
             let input = Input {
                 name: &name,
                 data: &data,
@@ -286,6 +273,21 @@ fn is_object(data: &[u8]) -> bool {
             | FileKind::Pe32
             | FileKind::Pe64)
     )
+}
+
+/// The members of an archive that are objects, each with what it is called in what is printed.
+pub(crate) fn members(file: &str, data: &[u8]) -> Result<Vec<(String, Vec<u8>)>, Problem> {
+    let archive = ArchiveFile::parse(data).map_err(Problem::Object)?;
+    let mut members = Vec::new();
+    for member in archive.members() {
+        let member = member.map_err(Problem::Object)?;
+        let data = member_data(file, data, &archive, &member)?;
+        if is_object(&data) {
+            let name = format!("{file}({})", String::from_utf8_lossy(member.name()));
+            members.push((name, data));
+        }
+    }
+    Ok(members)
 }
 
 /// A member's bytes: of a thin archive they are in a file, named from the archive's folder.

@@ -47,20 +47,16 @@ pub(crate) fn functions(
         demangle,
         out: String::new(),
     };
-    let mut functions: Vec<Function> = Vec::new();
-    for site in planned {
-        let function = site.registered.site.function();
-        if functions.last().is_none_or(|last| last.addr() != function.addr()) {
-            functions.push(function);
-        }
-    }
     // Writing to a string does not fail.
     let _ = page.head(planned.len());
-    for function in &functions {
-        let of = |site: &&Planned<'_>| site.registered.site.function().addr() == function.addr();
-        let listing = page.listing(function)?;
-        let _ = page.function(function, &listing);
-        for site in planned.iter().filter(of) {
+    let start = |site: &Planned<'_>| site.registered.site.function().addr();
+    // They are in the order of their addresses.
+    for sites in planned.chunk_by(|one, next| start(one) == start(next)) {
+        let function = sites.first().map(|site| site.registered.site.function());
+        let function = function.expect("a chunk has a site");
+        let listing = page.listing(&function)?;
+        let _ = page.function(&function, &listing);
+        for site in sites {
             let _ = page.site(site);
         }
     }
@@ -297,8 +293,11 @@ impl Page<'_> {
     fn written(&mut self, written: &Written) -> fmt::Result {
         let mut out = String::from("<div class=\"columns\">\n");
         let first = |lines: &[Listed]| lines.first().map(|listed| listed.line.addr);
-        let mut part = |title: &str, lines: &[Listed]| {
-            writeln!(out, "<div><h4>{title}</h4><div class=\"code\"><table>")?;
+        let mut part = |title: &str, class: &str, lines: &[Listed]| {
+            writeln!(
+                out,
+                "<div class=\"{class}\"><h4>{title}</h4><div class=\"code\"><table>"
+            )?;
             for listed in lines {
                 let start = first(lines).expect("a line has a first one before it");
                 let at = listed.line.addr.get() - start.get();
@@ -307,10 +306,10 @@ impl Page<'_> {
             }
             writeln!(out, "</table></div></div>")
         };
-        part("Before", &written.before)?;
-        part("After", &written.after)?;
+        part("Before", "", &written.before)?;
+        part("After", "", &written.after)?;
         if let Some((addr, lines)) = &written.stub {
-            part(&format!("Stub at {addr}"), lines)?;
+            part(&format!("Stub at {addr}"), "whole", lines)?;
         }
         out.push_str("</div>\n");
         self.out.push_str(&out);
@@ -355,11 +354,12 @@ fn sites_of<'s>(
     survey: &'s Survey,
     function: &Function,
 ) -> impl Iterator<Item = (&'s Registered, u64)> + use<'s> {
-    let start = function.addr();
-    survey.rows.iter().filter_map(move |row| match &row.state {
-        RecordState::Registered(registered) if registered.site.function().addr() == start => {
-            Some((&**registered, registered.site.offset().get().into()))
-        }
+    let (start, end) = (function.addr(), function.addr().plus(function.len()));
+    let from = survey.rows.partition_point(|row| row.place.addr < start);
+    let rows = survey.rows.iter().skip(from);
+    let inside = rows.take_while(move |row| end.is_none_or(|end| row.place.addr < end));
+    inside.filter_map(move |row| match &row.state {
+        RecordState::Registered(registered) => Some((&**registered, registered.site.offset().get().into())),
         _ => None,
     })
 }

@@ -192,7 +192,11 @@ fn of_an_archive_the_members_with_stack_maps_are_read() {
     fs::write(&path, &whole[..whole.len() - 100]).unwrap();
     let output = tool(&["sites", &path]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(String::from_utf8(output.stdout).unwrap().contains("(cache.o)"));
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        line.starts_with(&format!("patchpoint: {path}: is no object file")),
+        "{line}"
+    );
 }
 
 #[test]
@@ -257,4 +261,34 @@ fn the_standard_input_is_a_file_like_others() {
             .unwrap()
             .starts_with("patchpoint: -: is no object file")
     );
+}
+
+/// Archives of the system's archiver: with long names, with a table of symbols, and with nothing but
+/// the names of files.
+#[test]
+fn archives_of_the_system_are_read() {
+    let folder = Folder::new("ar");
+    let name = "a_member_whose_name_is_longer_than_the_field.o";
+    fs::write(folder.file(name), bytes(CACHE)).unwrap();
+    fs::write(folder.file("stress.o"), bytes(STRESS)).unwrap();
+    for (archive, options) in [("fat.a", "rcs"), ("thin.a", "rcsT")] {
+        let mut ar = Command::new("ar");
+        ar.current_dir(&folder.0)
+            .args([options, archive, name, "stress.o"]);
+        let Ok(output) = ar.output() else {
+            println!("not shown: there is no `ar`");
+            return;
+        };
+        assert!(output.status.success(), "{output:?}");
+        let path = folder.file(archive);
+        let sites = json(&["sites", &path], 0);
+        let files: Vec<_> = list(&sites)
+            .iter()
+            .map(|file| file["file"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(files, [format!("{path}({name})"), format!("{path}(stress.o)")]);
+    }
+    fs::remove_file(folder.file("stress.o")).unwrap();
+    let line = refusal(&["sites", &folder.file("thin.a")], 2);
+    assert!(line.contains("stress.o cannot be read"), "{line}");
 }
