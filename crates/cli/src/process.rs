@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::rc::Rc;
 
@@ -13,7 +14,10 @@ use crate::problem::Problem;
 /// A process, with its mappings as they were when it was looked at.
 pub(crate) struct Process {
     pid: u32,
+    /// Of files.
     mappings: Vec<Mapping>,
+    /// Where code is, whatever is mapped there.
+    executable: Vec<Range<u64>>,
     memory: Rc<File>,
 }
 
@@ -22,7 +26,6 @@ pub(crate) struct Process {
 struct Mapping {
     start: u64,
     end: u64,
-    is_executable: bool,
     /// In the file.
     offset: u64,
     inode: u64,
@@ -49,6 +52,7 @@ impl Process {
         Ok(Self {
             pid,
             mappings: text.lines().filter_map(mapping).collect(),
+            executable: text.lines().filter_map(executable).collect(),
             memory: Rc::new(memory),
         })
     }
@@ -76,7 +80,14 @@ impl Process {
                 }),
             }
         }
-        files.retain(|file| file.mappings.iter().any(|mapping| mapping.is_executable));
+        // What patches its own code may have put other memory where the file's was.
+        // protection: code-that-was-remapped-is-the-file-s
+        let has_code = |file: &Mapped| {
+            let span = file.span();
+            let mut ranges = self.executable.iter();
+            ranges.any(|range| span.start <= range.start && range.start < span.end)
+        };
+        files.retain(has_code);
         files
     }
 }
@@ -88,6 +99,12 @@ impl Mapped {
 
     fn first(&self) -> &Mapping {
         self.mappings.first().expect("a mapped file has a mapping")
+    }
+
+    /// From its first mapping to the end of its last.
+    fn span(&self) -> Range<u64> {
+        let first = self.first();
+        first.start..self.mappings.last().map_or(first.end, |last| last.end)
     }
 
     /// As the process called it.
@@ -150,9 +167,8 @@ fn mapping(line: &str) -> Option<Mapping> {
         rest = after.trim_start();
         Some(word)
     };
-    let (range, mode, offset, _device, inode) = (word()?, word()?, word()?, word()?, word()?);
-    let (start, end) = range.split_once('-')?;
-    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let (addresses, _mode, offset, _device, inode) = (word()?, word()?, word()?, word()?, word()?);
+    let Range { start, end } = range(addresses)?;
     let inode = inode.parse().ok().filter(|inode| *inode != 0)?;
     // Memory that is only named like a file holds what a JIT compiled, and no stack map.
     let is_memory = ["/memfd:", "/dev/", "/SYSV"]
@@ -160,13 +176,25 @@ fn mapping(line: &str) -> Option<Mapping> {
         .any(|start| rest.starts_with(start));
     let path = Some(rest).filter(|path| path.starts_with('/') && !is_memory)?;
     Some(Mapping {
-        start: hex(start)?,
-        end: hex(end)?,
-        is_executable: mode.contains('x'),
-        offset: hex(offset)?,
+        start,
+        end,
+        offset: u64::from_str_radix(offset, 16).ok()?,
         inode,
         path: path.to_owned(),
     })
+}
+
+/// The addresses of a line, if they are executable.
+fn executable(line: &str) -> Option<Range<u64>> {
+    let mut words = line.split_ascii_whitespace();
+    let (addresses, mode) = (words.next()?, words.next()?);
+    mode.contains('x').then(|| range(addresses))?
+}
+
+fn range(text: &str) -> Option<Range<u64>> {
+    let (start, end) = text.split_once('-')?;
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    Some(hex(start)?..hex(end)?)
 }
 
 #[cfg(test)]
@@ -191,12 +219,13 @@ mod tests {
             Some(Mapping {
                 start: 0x7f5e_20a0_0000,
                 end: 0x7f5e_20a2_8000,
-                is_executable: true,
                 offset: 0x1000,
                 inode: 2_359_312,
                 path: "/opt/my programs/libget.so (deleted)".to_owned(),
             })
         );
+        assert_eq!(executable(line), Some(0x7f5e_20a0_0000..0x7f5e_20a2_8000));
+        assert_eq!(executable(&line.replace("r-xp", "r--p")), None);
         for other in [
             "7ffd3a1c2000-7ffd3a1e3000 rw-p 00000000 00:00 0                          [stack]",
             "55f1c7a00000-55f1c7a21000 rw-p 00000000 00:00 0 ",

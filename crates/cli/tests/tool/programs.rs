@@ -12,22 +12,42 @@ use crate::{assert_documented, json, list, root, stdout, tool};
 const OBJECT: &str = "asm-tests/objects/x86_64/property.llc19.O2.o";
 const IR: &str = "asm-tests/objects/ir/property.ll";
 
-/// A program that says where a function of the object is, then patches its site with a breakpoint
-/// when it reads a byte, and ends when it reads another.
+/// A program that says where a function of the object is. When it reads a byte it patches the
+/// function's site with a breakpoint, then it puts a copy over all of its code, and then it ends.
 const MAIN: &str = r#"
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 extern char get[];
 int main(void) {
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    /* Where the program's code is mapped. */
+    unsigned long start_of, end_of;
+    char line[512], mode[8], *start = 0, *end = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps)) {
+        if (sscanf(line, "%lx-%lx %7s", &start_of, &end_of, mode) == 3 && start_of <= (unsigned long)get
+            && (unsigned long)get < end_of) {
+            start = (char *)start_of;
+            end = (char *)end_of;
+        }
+    }
     printf("%p\n", (void *)get);
     fflush(stdout);
     getchar();
     int memory = open("/proc/self/mem", O_RDWR);
     if (pwrite(memory, "\xcc", 1, (off_t)(get + 4)) != 1) return 1;
     puts("patched");
+    fflush(stdout);
+    getchar();
+    long size = (long)(end - start);
+    int copy = memfd_create("code", 0);
+    if (write(copy, start, size) != size) return 2;
+    if (mmap(start, size, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, copy, 0) != start) return 3;
+    puts("remapped");
     fflush(stdout);
     getchar();
     return 0;
@@ -230,6 +250,10 @@ fn a_process_is_read_at_its_addresses_with_what_it_holds() {
             0,
         );
         assert_eq!(planned[0]["sites"][0]["before"][0]["bytes"], "cc", "{planned}");
+        // It executes a copy of its code from now on, which is no file's.
+        running.go_on();
+        assert_eq!(running.line(), "remapped");
+        assert_eq!(json(&args, 0), report);
         let page = stdout(
             &[
                 "plan", "--pid", &pid, "--ir", IR, "--id", "78", "--seq", "trap", "--html",
