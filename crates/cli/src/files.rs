@@ -1,12 +1,14 @@
 //! What commands read: files, members of archives, the standard input, and the files that a process
 //! has mapped; and what comes of all of them together.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
 use object::FileKind;
 use object::read::archive::{ArchiveFile, ArchiveMember};
+use object::read::macho::{FatArch, MachOFatFile32, MachOFatFile64};
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
@@ -94,16 +96,49 @@ impl<T, F: FnMut(&Input<'_>) -> Result<T, Problem>> Each<T, F> {
             Ok(data) => data,
             Err(error) => return self.wrong(file, Problem::Read(error)),
         };
-        match FileKind::parse(&*data) {
-            Ok(FileKind::Archive) => self.archive(file, &data),
-            _ => {
-                let is_alone = self.gathered.is_alone;
-                self.done(&Input {
-                    name: file,
-                    data: &data,
-                    is_alone,
-                    mapped: None,
-                });
+        self.content(file, &data);
+    }
+
+    fn content(&mut self, name: &str, data: &[u8]) {
+        match FileKind::parse(data) {
+            Ok(FileKind::MachOFat32) => {
+                let parsed = MachOFatFile32::parse(data);
+                self.universal(name, data, parsed.map(|file| file.arches()));
+            }
+            Ok(FileKind::MachOFat64) => {
+                let parsed = MachOFatFile64::parse(data);
+                self.universal(name, data, parsed.map(|file| file.arches()));
+            }
+            _ => self.part(name, data),
+        }
+    }
+
+    /// A file, or what a universal one holds for an architecture, which is no universal file again.
+    fn part(&mut self, name: &str, data: &[u8]) {
+        if let Ok(FileKind::Archive) = FileKind::parse(data) {
+            return self.archive(name, data);
+        }
+        let is_alone = self.gathered.is_alone;
+        self.done(&Input {
+            name,
+            data,
+            is_alone,
+            mapped: None,
+        });
+    }
+
+    /// What a universal file of Mach-O holds for each architecture: an object or an archive.
+    fn universal<A: FatArch>(&mut self, name: &str, data: &[u8], arches: object::Result<&[A]>) {
+        self.gathered.is_alone = false;
+        let arches = match arches {
+            Ok(arches) => arches,
+            Err(error) => return self.wrong(name, Problem::Object(error)),
+        };
+        for arch in arches {
+            let name = format!("{name}:{}", format!("{:?}", arch.architecture()).to_lowercase());
+            match arch.data(data) {
+                Ok(data) => self.part(&name, data),
+                Err(error) => self.wrong(&name, Problem::Object(error)),
             }
         }
     }
@@ -275,8 +310,11 @@ fn is_object(data: &[u8]) -> bool {
     )
 }
 
+/// The name and the bytes of a member of an archive.
+type Member<'d> = (String, Cow<'d, [u8]>);
+
 /// The members of an archive that are objects, each with what it is called in what is printed.
-pub(crate) fn members(file: &str, data: &[u8]) -> Result<Vec<(String, Vec<u8>)>, Problem> {
+pub(crate) fn members<'d>(file: &str, data: &'d [u8]) -> Result<Vec<Member<'d>>, Problem> {
     let archive = ArchiveFile::parse(data).map_err(Problem::Object)?;
     let mut members = Vec::new();
     for member in archive.members() {
@@ -291,16 +329,17 @@ pub(crate) fn members(file: &str, data: &[u8]) -> Result<Vec<(String, Vec<u8>)>,
 }
 
 /// A member's bytes: of a thin archive they are in a file, named from the archive's folder.
-fn member_data(
+fn member_data<'d>(
     file: &str,
-    data: &[u8],
+    data: &'d [u8],
     archive: &ArchiveFile<'_>,
-    member: &ArchiveMember<'_>,
-) -> Result<Vec<u8>, Problem> {
+    member: &ArchiveMember<'d>,
+) -> Result<Cow<'d, [u8]>, Problem> {
     if !archive.is_thin() {
-        return Ok(member.data(data).map_err(Problem::Object)?.to_vec());
+        return Ok(Cow::Borrowed(member.data(data).map_err(Problem::Object)?));
     }
     let name = String::from_utf8_lossy(member.name()).into_owned();
     let folder = Path::new(file).parent().unwrap_or(Path::new(""));
-    fs::read(folder.join(&name)).map_err(|error| Problem::ReadOther(name, error))
+    let data = fs::read(folder.join(&name)).map_err(|error| Problem::ReadOther(name, error))?;
+    Ok(Cow::Owned(data))
 }

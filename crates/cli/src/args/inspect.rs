@@ -48,7 +48,8 @@ source is there with --lines, and what was inlined comes first. Of several files
 In the text, `rax` is a value in a register, `[rbp-16]` one in memory, `&[rsp+8]` the address of a stack slot \
 itself, and `#5` a constant.")]
 pub(crate) struct Inspect {
-    /// Object files, programs, shared objects, archives; - is the standard input
+    /// Object files, programs, shared objects, archives, universal files of Mach-O; - is the standard
+    /// input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<String>,
 

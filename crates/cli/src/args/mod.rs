@@ -79,7 +79,8 @@ impl Command {
 /// Files with code, and what is known of their records.
 #[derive(clap::Args, Clone, Default)]
 pub(crate) struct CodeArgs {
-    /// Object files, programs, shared objects, archives; - is the standard input
+    /// Object files, programs, shared objects, archives, universal files of Mach-O; - is the standard
+    /// input
     #[arg(required_unless_present = "pid", value_name = "FILE")]
     pub(crate) files: Vec<String>,
 

@@ -33,7 +33,7 @@ pub(super) fn parts(names: &[String]) -> Result<Vec<Part>, Problem> {
         let members = files::members(name, &bytes).map_err(|problem| problem.of(name))?;
         parts.extend(members.into_iter().map(|(name, bytes)| Part {
             name,
-            bytes,
+            bytes: bytes.into_owned(),
             is_member: true,
         }));
     }

@@ -292,3 +292,49 @@ fn archives_of_the_system_are_read() {
     let line = refusal(&["sites", &folder.file("thin.a")], 2);
     assert!(line.contains("stress.o cannot be read"), "{line}");
 }
+
+/// The code of several architectures in one file, as Mach-O has it: an object, and an archive.
+#[test]
+fn each_architecture_of_a_universal_file_is_read() {
+    let folder = Folder::new("universal");
+    let objects = ["macho-x86_64-19.o", "macho-arm64-19.o"].map(|name| {
+        (
+            format!("asm-tests/objects/inspect/{name}"),
+            bytes(&format!("asm-tests/objects/inspect/{name}")),
+        )
+    });
+    let inner = archive(&[("get.o", &objects[1].1)]);
+    let parts = [(0x0100_0007u32, &objects[0].1), (0x0100_000c, &inner)];
+    let mut data = 0xcafe_babe_u32.to_be_bytes().to_vec();
+    data.extend(2u32.to_be_bytes());
+    let mut at = 4096;
+    for (cpu, part) in parts {
+        let fields = [cpu, 0, at, u32::try_from(part.len()).unwrap(), 12];
+        data.extend(fields.iter().flat_map(|field| field.to_be_bytes()));
+        at += 65536;
+    }
+    for (number, (_, part)) in parts.iter().enumerate() {
+        data.resize(4096 + number * 65536, 0);
+        data.extend(*part);
+    }
+    let path = folder.file("get.dylib");
+    fs::write(&path, &data).unwrap();
+    let sites = json(&["sites", &path], 0);
+    for (number, (object, _)) in objects.iter().enumerate() {
+        assert_eq!(
+            sites[number]["sites"],
+            json(&["sites", object], 0)["sites"],
+            "{object}"
+        );
+    }
+    assert_eq!(sites[0]["file"], format!("{path}:x86_64"));
+    assert_eq!(sites[1]["file"], format!("{path}:aarch64(get.o)"));
+    fs::write(&path, &data[..data.len() - 4096]).unwrap();
+    let output = tool(&["sites", &path]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    // One that says that it holds itself.
+    data[16..20].copy_from_slice(&0u32.to_be_bytes());
+    fs::write(&path, &data).unwrap();
+    let output = tool(&["sites", &path]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
