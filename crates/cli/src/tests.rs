@@ -1,5 +1,6 @@
 //! The tool on the objects in `asm-tests/objects/inspect`, in-process.
 
+mod lines;
 mod tables;
 
 use std::fs;
