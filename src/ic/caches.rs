@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
@@ -14,11 +14,14 @@ use super::cache::{Cache, Cell, Inner, NextState, is_final};
 use super::entry::{Entry, Key};
 use super::miss::{Learn, Lookup, Miss};
 use super::policy::{Chain, Policy};
+use super::probe::Probe;
+use super::shared::{SharedCache, SharedStats};
 use super::stats::{CacheStats, Counting, Order, Totals};
 use crate::addr::{CodeAddr, Len, RecordId};
 use crate::deopt::{Answer, ExitStubs, Frame};
 use crate::engine::{Engine, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, WeakEngine};
 use crate::memory::fork::gate::Writing;
+use crate::publish::{Attached, Epochs, GracePeriod, Level};
 use crate::sequence::Sequence;
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result};
@@ -40,6 +43,7 @@ pub(super) struct Settings {
 /// Describes caches.
 pub struct CachesBuilder {
     settings: Settings,
+    shared_cache: Option<SharedCache>,
 }
 
 impl CachesBuilder {
@@ -96,6 +100,23 @@ impl CachesBuilder {
         self
     }
 
+    /// Gives megamorphic sites a cache that all of them share, with room for so many entries
+    /// (rounded up to a power of two between 16 and 16 million), which their code looks into by
+    /// itself: `probe` says what a site that becomes megamorphic looks up, if anything. It is asked
+    /// before [`megamorphic_by`](Self::megamorphic_by) is, and must neither miss nor change caches.
+    ///
+    /// What a site does not find there misses, and what the lookup hands over then is put there,
+    /// for all sites with the same [`Probe`]. In an engine whose code is executed in a mirror there
+    /// is none, and sites do as if `probe` had said so.
+    #[must_use]
+    pub fn shared_cache<P>(mut self, entries: usize, probe: P) -> Self
+    where
+        P: Fn(&Site) -> Option<Probe> + Send + Sync + 'static,
+    {
+        self.shared_cache = Some(SharedCache::new(entries, Box::new(probe)));
+        self
+    }
+
     /// Lets the lookup see the whole frame: every register, so that it can [leave](Learn::Leave)
     /// the frame and walk to its callers. Without it, misses save the registers that are live,
     /// where they are known (see [`ExitStubs::on_live_register_miss`]), which is faster.
@@ -122,6 +143,8 @@ impl CachesBuilder {
             shared: Arc::new(Shared {
                 lookup: Box::new(lookup),
                 settings: self.settings,
+                shared_cache: self.shared_cache,
+                epochs: OnceLock::new(),
                 engine: RwLock::new(None),
                 cells: RwLock::new(HashMap::new()),
                 keys: Mutex::new(HashMap::new()),
@@ -149,6 +172,9 @@ pub struct Caches {
 struct Shared {
     lookup: Box<dyn Lookup>,
     settings: Settings,
+    shared_cache: Option<SharedCache>,
+    /// The engine's, by which it is known when records of the shared cache can be freed.
+    epochs: OnceLock<Epochs>,
     /// The engine whose sites have the caches, once one has.
     engine: RwLock<Option<WeakEngine>>,
     cells: RwLock<HashMap<CodeAddr, Arc<Cell>>>,
@@ -163,6 +189,8 @@ struct Shared {
 pub struct Retracted {
     /// How many caches have lost entries.
     pub caches: usize,
+    /// How many entries of the shared cache are gone.
+    pub shared: usize,
 }
 
 impl Caches {
@@ -177,6 +205,7 @@ impl Caches {
                 generic: None,
                 whole_frames: false,
             },
+            shared_cache: None,
         }
     }
 
@@ -255,7 +284,7 @@ impl Caches {
         shared.check_here()?;
         shared.retractions.fetch_add(1, Ordering::SeqCst);
         let addrs = shared.dependents(keys);
-        let done = shared.change(&addrs, |cell, inner| {
+        let done = shared.change(&addrs, Level::Immediate, |cell, inner| {
             let plan = || inner.without(cell, keys, &shared.settings);
             inner.depends_on(keys).then(plan).transpose()
         });
@@ -263,10 +292,17 @@ impl Caches {
             keys.iter()
                 .for_each(|key| shared.index(*key, addrs.iter().copied()));
         }
-        done
+        let mut done = done?;
+        // protection: retraction-reaches-the-shared-cache
+        done.shared = shared
+            .shared_cache
+            .as_ref()
+            .map_or(0, |shared| shared.retract(keys));
+        Ok(done)
     }
 
-    /// Empties all caches, megamorphic ones too, in one transaction. They learn again at once.
+    /// Empties all caches, megamorphic ones and the shared one too, in one transaction. They learn
+    /// again at once.
     ///
     /// # Errors
     /// As [`retract`](Self::retract).
@@ -274,10 +310,13 @@ impl Caches {
         self.shared.check_here()?;
         self.shared.retractions.fetch_add(1, Ordering::SeqCst);
         let addrs: BTreeSet<CodeAddr> = self.shared.cells.read().keys().copied().collect();
-        self.shared.change(&addrs, |_, _| Ok(Some(Inner::empty())))
+        let empty = |_: &Cell, _: &Inner| Ok(Some(Inner::empty()));
+        let mut done = self.shared.change(&addrs, Level::Immediate, empty)?;
+        done.shared = self.shared.shared_cache.as_ref().map_or(0, SharedCache::clear);
+        Ok(done)
     }
 
-    /// Empties one cache.
+    /// Empties one cache. What it has put into the shared cache stays there.
     ///
     /// # Errors
     /// As [`retract`](Self::retract).
@@ -285,7 +324,73 @@ impl Caches {
         self.shared.check_here()?;
         self.shared.retractions.fetch_add(1, Ordering::SeqCst);
         let addrs = BTreeSet::from([cache.site().addr()]);
-        self.shared.change(&addrs, |_, _| Ok(Some(Inner::empty())))
+        self.shared
+            .change(&addrs, Level::Immediate, |_, _| Ok(Some(Inner::empty())))
+    }
+
+    /// Puts the chains in order whose entries are hit in another than the one in which they are
+    /// tested, where the policy [says](Policy::reorders) that this pays: the most frequent first,
+    /// by the hits since the last time. One transaction, for all of them. Only caches that
+    /// [count](CachesBuilder::counting) are looked at; one that is being changed is left for the
+    /// next call. Call it now and then, where [`Engine::reclaim_passed`] is called.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`](crate::engine::Transaction::commit): all chains are as they were then.
+    pub fn reorder(&self) -> Result<usize> {
+        let shared = &self.shared;
+        shared.check_here()?;
+        let plan = |cell: &Cell, inner: &Inner| inner.reordered(cell, &shared.settings);
+        let mut addrs = BTreeSet::new();
+        for (addr, cell) in &*shared.cells.read() {
+            if let Some(inner) = cell.try_lock() {
+                if plan(cell, &inner)?.is_some() {
+                    addrs.insert(*addr);
+                }
+            }
+        }
+        // Either order is right.
+        Ok(shared.change(&addrs, Level::Eventual, plan)?.caches)
+    }
+
+    /// Frees the memory of retracted entries of the shared cache that every attached thread has
+    /// since left, as its reports say; how many there were. None where a module that is not live has
+    /// a site that looks into the shared cache: see [`reclaim`](Self::reclaim) for those.
+    ///
+    /// # Errors
+    /// In a fork's child.
+    pub fn reclaim_passed(&self, _attached: &Attached) -> Result<usize> {
+        self.shared.check_here()?;
+        let both = (self.shared.shared_cache.as_ref(), self.shared.epochs.get());
+        let (Some(shared), Some(epochs)) = both else {
+            return Ok(0);
+        };
+        Ok(shared.reclaim_passed(epochs))
+    }
+
+    /// Frees the memory of all retracted entries of the shared cache; how many there were. The
+    /// promise is about every site that has a cache: no thread has been in one, or in its stub, since
+    /// before the retraction.
+    ///
+    /// # Errors
+    /// [`NoGracePeriod`](crate::memory::Error::NoGracePeriod) for a proof that was found by asking threads rather than
+    /// promised; and in a fork's child.
+    pub fn reclaim(&self, grace_period: &GracePeriod) -> Result<usize> {
+        self.shared.check_here()?;
+        let Some(shared) = &self.shared.shared_cache else {
+            return Ok(0);
+        };
+        // protection: shared-records-need-a-promise
+        if !grace_period.is_promise() {
+            let range = shared.range();
+            return Err(Error::Memory(crate::memory::Error::NoGracePeriod { range }));
+        }
+        Ok(shared.reclaim())
+    }
+
+    /// The figures of the shared cache; `None` without one.
+    #[must_use]
+    pub fn shared_stats(&self) -> Option<SharedStats> {
+        self.shared.shared_cache.as_ref().map(SharedCache::stats)
     }
 
     /// The figures of one cache.
@@ -327,6 +432,10 @@ impl Shared {
             Some(known) if !known.names(engine) => Err(Error::CacheEngine { site: site.name() }),
             Some(_) => Ok(()),
             None => {
+                if self.shared_cache.is_some() {
+                    self.epochs
+                        .get_or_init(|| engine.attach_thread().epochs().clone());
+                }
                 *bound = Some(engine.downgrade());
                 Ok(())
             }
@@ -372,22 +481,42 @@ impl Shared {
             // protection: entry-is-indexed
             self.index(*key, [cell.site.addr()]);
         }
+        let hold = || self.retractions.load(Ordering::SeqCst) == seen;
         // protection: lookup-before-a-retraction
-        if self.retractions.load(Ordering::SeqCst) != seen {
+        if !hold() {
             return;
         }
+        let known = (&self.settings, self.shared_cache.as_ref());
         let done = inner
-            .learn(&engine, cell, entry, &self.settings)
-            .and_then(|next| {
-                if let Some(next) = &next {
-                    engine.patch_site(&cell.site, &next.sequence)?;
-                }
-                Ok(next)
-            });
+            .learn(&engine, cell, entry, known, hold)
+            .and_then(|next| self.install(&engine, (cell, &mut inner), next));
         match done {
             Ok(Some(next)) => inner.become_next(cell, next),
             Ok(None) => {}
             Err(why) => inner.refused(cell, why),
+        }
+    }
+
+    /// Patches the site to what its cache becomes. One that refuses its probe does without.
+    fn install(
+        &self,
+        engine: &Engine,
+        (cell, inner): (&Cell, &mut Inner),
+        next: Option<NextState>,
+    ) -> Result<Option<NextState>> {
+        let Some(next) = next else {
+            return Ok(None);
+        };
+        match engine.patch_site(&cell.site, &next.sequence) {
+            Ok(_) => Ok(Some(next)),
+            // protection: sites-without-registers-do-without-a-probe
+            Err(why) if next.has_probe() && !is_final(&why) => {
+                inner.probe_refused(why);
+                let next = Inner::generic(cell, &self.settings);
+                engine.patch_site(&cell.site, &next.sequence)?;
+                Ok(Some(next))
+            }
+            Err(why) => Err(why),
         }
     }
 
@@ -410,6 +539,7 @@ impl Shared {
     fn change(
         &self,
         addrs: &BTreeSet<CodeAddr>,
+        level: Level,
         plan: impl Fn(&Cell, &Inner) -> Result<Option<NextState>>,
     ) -> Result<Retracted> {
         let Some(engine) = self.engine() else {
@@ -423,7 +553,7 @@ impl Shared {
         let mut locked: Vec<(&Cell, MutexGuard<'_, Inner>)> =
             cells.iter().map(|cell| (&**cell, cell.lock())).collect();
         loop {
-            match self.try_change(&engine, &mut locked, &plan) {
+            match self.try_change(&engine, &mut locked, level, &plan) {
                 // A site was invalidated in between: the others are changed without it.
                 // protection: retraction-goes-on-without-the-dead
                 Err(error) if is_final(&error) => {
@@ -442,12 +572,15 @@ impl Shared {
         &self,
         engine: &Engine,
         locked: &mut [(&Cell, MutexGuard<'_, Inner>)],
+        level: Level,
         plan: &impl Fn(&Cell, &Inner) -> Result<Option<NextState>>,
     ) -> Result<Retracted> {
         let mut planned = Vec::new();
         let mut transaction = engine.transaction();
-        // protection: retraction-is-immediate
-        transaction.immediate();
+        if level == Level::Immediate {
+            // protection: retraction-is-immediate
+            transaction.immediate();
+        }
         for (cell, inner) in locked.iter_mut().filter(|(_, inner)| !inner.is_dead()) {
             if let Some(next) = plan(cell, inner)? {
                 transaction.patch_site(&cell.site, &next.sequence)?;
@@ -459,7 +592,7 @@ impl Shared {
         for (cell, inner, next) in planned {
             inner.become_next(cell, next);
         }
-        Ok(Retracted { caches })
+        Ok(Retracted { caches, shared: 0 })
     }
 
     fn forget(&self, module: ModuleId) {

@@ -86,16 +86,32 @@ impl Pointer {
 
 /// A field behind an address: its type and its displacement in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FieldAt(Mem);
+pub(super) struct FieldAt {
+    /// One of that type at 0.
+    of_type: Mem,
+    disp: i32,
+}
 
 impl FieldAt {
     fn new<F: Field>(disp: i32) -> Self {
-        Self(F::at(Operand::Imm(0), disp))
+        Self {
+            of_type: F::at(Operand::Imm(0), 0),
+            disp,
+        }
     }
 
     /// The field of the object at `base` plus `by`; `None` beyond 2 GiB.
     pub(super) fn of(self, base: Operand, by: i32) -> Option<Mem> {
-        self.0.of(base, by)
+        self.of_type.of(base, self.disp.checked_add(by)?)
+    }
+
+    /// The field of that type at 0 of nothing.
+    pub(super) fn of_type(self) -> Mem {
+        self.of_type
+    }
+
+    pub(super) fn disp(self) -> i32 {
+        self.disp
     }
 }
 

@@ -67,6 +67,8 @@ mod entry;
 mod lower;
 mod miss;
 mod policy;
+mod probe;
+mod shared;
 mod stats;
 
 #[cfg(test)]
@@ -79,4 +81,6 @@ pub use caches::{Caches, CachesBuilder, Retracted};
 pub use entry::{Action, Entry, Guard, Key, Pointer};
 pub use miss::{Learn, Lookup, Miss};
 pub use policy::{Chain, Decision, History, Policy};
+pub use probe::Probe;
+pub use shared::SharedStats;
 pub use stats::{CacheStats, Counting, Order, Totals};
