@@ -18,10 +18,10 @@ use crate::sequence::{Field, Mem, Operand, Source};
 /// goes into the shared cache if its guards are those of the probe and one that the class is equal
 /// to something, and its action is the probe's.
 ///
-/// A site needs a free register for its probe, and on some architectures a second: on x86-64 the
-/// result's, so that cannot be an argument's at an `anyregcc` site. Where there is none the site is
-/// refused a probe ([`Cache::last_refusal`](super::Cache::last_refusal) says so), and does what a
-/// megamorphic site without one does.
+/// A probe needs two free registers, on POWER three. At an `anyregcc` site of x86-64 and POWER one
+/// of them is the result's, so that cannot be an argument's too. A site that lacks one is refused a
+/// probe ([`Cache::last_refusal`](super::Cache::last_refusal) says so), and does what a megamorphic
+/// site without one does.
 ///
 /// ```
 /// use patchpoint::ic::{Action, Caches, Entry, Guard, Learn, Pointer, Probe};

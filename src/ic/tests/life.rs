@@ -460,7 +460,11 @@ fn chains_are_put_in_the_order_of_their_hits_where_that_pays() {
     let before = lab.engine.journal().len();
     assert_eq!(lab.caches.reorder().unwrap(), 3);
     assert!(caches.iter().all(|cache| shapes(cache) == [0, 1, 2]));
-    assert_eq!(lab.engine.journal().len(), before + 3, "each site is patched once");
+    assert_eq!(
+        lab.engine.journal().len(),
+        before + 3,
+        "each site is patched once"
+    );
     assert_eq!(lab.caches.reorder().unwrap(), 0, "they are in order");
     // The program turns to another shape: what was hit before does not count.
     (0..300).for_each(|_| lab.read_everywhere(2));
