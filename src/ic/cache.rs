@@ -91,7 +91,7 @@ pub(super) struct Inner {
     state: CacheState,
     entries: Vec<Installed>,
     /// What a megamorphic site looks up in the shared cache, if it does.
-    probe: Option<SiteProbe>,
+    probe: Option<Box<SiteProbe>>,
     /// All counters that the site's code has ever used. Those that no entry uses are used again:
     /// code that still counts there adds a few hits to the wrong entry, but never to freed memory.
     counters: Vec<Counter>,
@@ -136,7 +136,7 @@ pub(super) struct NextState {
     entries: Vec<Installed>,
     /// Whether entries are lost because they do not hold any more: what makes a cache back off.
     retracts: bool,
-    probe: Option<SiteProbe>,
+    probe: Option<Box<SiteProbe>>,
     /// The sequence of its site.
     pub(super) sequence: Sequence,
 }
@@ -229,15 +229,13 @@ impl Inner {
     }
 
     /// What becomes of the cache with an entry that a lookup has handed over; `None` if its site
-    /// stays as it is. What the site finds in the shared cache is put there, as long as it does
-    /// `hold`.
+    /// stays as it is. What the site finds in the shared cache is put there.
     pub(super) fn learn(
         &mut self,
         engine: &Engine,
         cell: &Cell,
         entry: Entry,
         (settings, shared): (&Settings, Option<&SharedCache>),
-        hold: impl Fn() -> bool,
     ) -> Result<Option<NextState>> {
         let all_misses = cell.misses.load(Ordering::Relaxed);
         let known = |installed: &Installed| installed.entry.serves_the_same(&entry);
@@ -256,7 +254,7 @@ impl Inner {
         let kept = match settings.policy.decide(&history) {
             Decision::Ignore => {
                 if let (Some(shared), Some(this)) = (shared, &self.probe) {
-                    share(shared, this, &entry, hold);
+                    share(shared, this, &entry);
                 }
                 return Ok(None);
             }
@@ -266,9 +264,7 @@ impl Inner {
                 };
                 if let (Some(shared), Some(this)) = (shared, &probing.probe) {
                     let chain = self.entries.iter().map(|installed| &*installed.entry);
-                    chain
-                        .chain([&entry])
-                        .for_each(|entry| share(shared, this, entry, &hold));
+                    chain.chain([&entry]).for_each(|entry| share(shared, this, entry));
                 }
                 return Ok(Some(probing));
             }
@@ -328,7 +324,7 @@ impl Inner {
             entries: Vec::new(),
             retracts: false,
             sequence: lower::probe(&cell.site, &probe)?,
-            probe: Some(probe),
+            probe: Some(Box::new(probe)),
         }))
     }
 
@@ -370,7 +366,9 @@ impl Inner {
 
     /// The entries, the most useful first.
     fn ordered(&self, order: Order) -> Vec<Installed> {
-        let mut entries = self.entries.clone();
+        // With room for one more.
+        let mut entries = Vec::with_capacity(self.entries.len() + 1);
+        entries.extend_from_slice(&self.entries);
         if order == Order::MostFrequent {
             entries.sort_by_key(|installed| Reverse(installed.recent_hits()));
         }
@@ -489,9 +487,9 @@ impl Inner {
 }
 
 /// Puts an entry into the shared cache, if the probe can have it.
-fn share(shared: &SharedCache, this: &SiteProbe, entry: &Entry, hold: impl Fn() -> bool) {
+fn share(shared: &SharedCache, this: &SiteProbe, entry: &Entry) {
     if let Some(kept) = this.probe.keeps(entry) {
-        shared.insert(this.number, kept, &entry.keys, hold);
+        shared.insert(this.number, kept, &entry.keys);
     }
 }
 

@@ -12,6 +12,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::cache::{Cache, Cell, Inner, NextState, is_final};
 use super::entry::{Entry, Key};
+use super::hash::WordHash;
 use super::miss::{Learn, Lookup, Miss};
 use super::policy::{Chain, Policy};
 use super::probe::Probe;
@@ -146,8 +147,8 @@ impl CachesBuilder {
                 shared_cache: self.shared_cache,
                 epochs: OnceLock::new(),
                 engine: RwLock::new(None),
-                cells: RwLock::new(HashMap::new()),
-                keys: Mutex::new(HashMap::new()),
+                cells: RwLock::default(),
+                keys: Mutex::default(),
                 retractions: AtomicU64::new(0),
             }),
         }
@@ -177,9 +178,9 @@ struct Shared {
     epochs: OnceLock<Epochs>,
     /// The engine whose sites have the caches, once one has.
     engine: RwLock<Option<WeakEngine>>,
-    cells: RwLock<HashMap<CodeAddr, Arc<Cell>>>,
+    cells: RwLock<HashMap<CodeAddr, Arc<Cell>, WordHash>>,
     /// The sites with an entry that depends, or depended, on a key.
-    keys: Mutex<HashMap<Key, BTreeSet<CodeAddr>>>,
+    keys: Mutex<HashMap<Key, BTreeSet<CodeAddr>, WordHash>>,
     /// How often entries have been retracted: what was looked up before is not installed after.
     retractions: AtomicU64,
 }
@@ -293,6 +294,7 @@ impl Caches {
                 .for_each(|key| shared.index(*key, addrs.iter().copied()));
         }
         let mut done = done?;
+        // Last: see `shared`.
         // protection: retraction-reaches-the-shared-cache
         done.shared = shared
             .shared_cache
@@ -469,10 +471,10 @@ impl Shared {
     /// Installs what a lookup has found that began after `seen` retractions. Another thread that is
     /// changing the cache is not waited for: this execution has its result already.
     fn learn(&self, cell: &Cell, entry: Entry, seen: u64) {
-        if self.check_here().is_err() {
+        let Some(engine) = self.engine().filter(|engine| engine.check_here().is_ok()) else {
             return;
-        }
-        let (Some(engine), Some(mut inner)) = (self.engine(), cell.try_lock()) else {
+        };
+        let Some(mut inner) = cell.try_lock() else {
             return;
         };
         // A retraction that comes now finds the site, and waits for the lock; one that came before
@@ -481,14 +483,13 @@ impl Shared {
             // protection: entry-is-indexed
             self.index(*key, [cell.site.addr()]);
         }
-        let hold = || self.retractions.load(Ordering::SeqCst) == seen;
         // protection: lookup-before-a-retraction
-        if !hold() {
+        if self.retractions.load(Ordering::SeqCst) != seen {
             return;
         }
         let known = (&self.settings, self.shared_cache.as_ref());
         let done = inner
-            .learn(&engine, cell, entry, known, hold)
+            .learn(&engine, cell, entry, known)
             .and_then(|next| self.install(&engine, (cell, &mut inner), next));
         match done {
             Ok(Some(next)) => inner.become_next(cell, next),
@@ -509,7 +510,7 @@ impl Shared {
         };
         match engine.patch_site(&cell.site, &next.sequence) {
             Ok(_) => Ok(Some(next)),
-            // protection: sites-without-registers-do-without-a-probe
+            // protection: sites-that-refuse-a-probe-do-without
             Err(why) if next.has_probe() && !is_final(&why) => {
                 inner.probe_refused(why);
                 let next = Inner::generic(cell, &self.settings);

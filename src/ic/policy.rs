@@ -69,8 +69,8 @@ fn tests_saved(hits: &[u64]) -> u64 {
 ///
 /// A cache whose entries keep being retracted backs off: after each retraction it ignores twice as
 /// many misses as the time before, up to a limit, before it learns again. A megamorphic cache that
-/// still misses (because the runtime gave no generic path) starts again after a number of misses,
-/// which doubles each time.
+/// still misses (because the runtime gave no generic path, or its classes are not in the shared
+/// cache) starts again after a number of misses, which doubles each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
     /// The most entries of a chain.

@@ -32,9 +32,10 @@
 //! instructions of a probe, and no report is made there. The table itself lives as long as the
 //! engine's exits, which own it.
 //!
-//! **Invariants.** A record with a number that sites compare is in `known`, or retired. What was
-//! looked up before a retraction is not inserted after it: the count of retractions is compared
-//! under the lock that a retraction takes after it has counted.
+//! **Invariants.** A record that a slot points to is `known`. What was looked up before a retraction
+//! is not there after it: whoever inserts has its cache locked, and has found, after it had filed the
+//! cache under the entry's keys, that no retraction was counted since the lookup; a retraction
+//! counts, locks the caches that are filed under its keys, and clears slots last.
 //!
 //! **Memory.** 16 bytes per entry of the size that was asked for, and a record per class and
 //! probe that was learnt and holds, whether a slot has room for it or another has displaced it:
@@ -47,6 +48,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 use parking_lot::Mutex;
 
 use super::entry::Key;
+use super::hash::WordHash;
 use super::probe::{Kept, Probe};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::publish::{Epochs, Passed, QuiescentState};
@@ -130,8 +132,8 @@ pub(super) struct SharedCache {
 struct Records {
     numbers: HashMap<Probe, u32>,
     /// By class and number.
-    known: HashMap<(u64, u32), Known>,
-    by_key: HashMap<Key, BTreeSet<(u64, u32)>>,
+    known: HashMap<(u64, u32), Known, WordHash>,
+    by_key: HashMap<Key, BTreeSet<(u64, u32)>, WordHash>,
     /// The epochs after which they can be freed, if one has begun since.
     retired: Vec<(Arc<Record>, Option<u64>)>,
     retracted: u64,
@@ -195,13 +197,9 @@ impl SharedCache {
         &self.slots[of_class as usize + self.of_number(number)]
     }
 
-    /// Keeps an entry, unless it does `hold` no more.
-    pub(super) fn insert(&self, number: u32, kept: Kept, keys: &[Key], hold: impl FnOnce() -> bool) {
+    /// Keeps an entry. The caller has its cache locked, see the module.
+    pub(super) fn insert(&self, number: u32, kept: Kept, keys: &[Key]) {
         let mut records = self.records.lock();
-        // protection: lookup-before-a-retraction (2)
-        if !hold() {
-            return;
-        }
         let name = (kept.class, number);
         let same = |known: &&Known| known.record.word == kept.word && known.keys == keys;
         let record = match records.known.get(&name).filter(same) {
@@ -224,7 +222,7 @@ impl SharedCache {
                 at
             }
         };
-        // protection: shared-record-before-its-pointer
+        // The record is written before.
         let before = self
             .slot(kept.class, number)
             .swap(record.cast_mut(), Ordering::Release);
