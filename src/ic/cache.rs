@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::caches::Settings;
+use super::builder::Settings;
 use super::entry::{Entry, Key};
 use super::lower::{self, Counter as Counts};
 use super::policy::{Decision, History};

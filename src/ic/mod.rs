@@ -114,6 +114,7 @@
 //! # run().unwrap();
 //! ```
 
+mod builder;
 mod c_lookup;
 mod cache;
 mod caches;
@@ -130,9 +131,10 @@ mod stats;
 #[cfg(target_os = "linux")]
 mod tests;
 
+pub use builder::CachesBuilder;
 pub use c_lookup::{CEntry, CMiss};
 pub use cache::{Cache, CacheState};
-pub use caches::{Caches, CachesBuilder, Retracted};
+pub use caches::{Caches, Retracted};
 pub use entry::{Action, Entry, Guard, Key, Pointer};
 pub use miss::{Learn, Lookup, Miss};
 pub use policy::{Chain, Decision, History, Policy};

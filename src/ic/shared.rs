@@ -51,6 +51,7 @@ use super::entry::Key;
 use super::hash::WordHash;
 use super::probe::{Kept, Probe};
 use crate::addr::{CodeAddr, CodeRange};
+use crate::memory::fork::Birth;
 use crate::publish::{Epochs, Passed, QuiescentState};
 use crate::site::Site;
 
@@ -123,6 +124,7 @@ pub(super) struct SharedCache {
     /// What an empty slot points to. Its number is nobody's.
     nobody: Arc<Record>,
     records: Mutex<Records>,
+    birth: Birth,
     displaced: AtomicU64,
     /// Whether threads may probe that are not attached: those of modules that are not live.
     has_unattached: AtomicBool,
@@ -161,6 +163,7 @@ impl SharedCache {
             mask: half as u64 - 1,
             nobody,
             records: Mutex::default(),
+            birth: Birth::here(),
             displaced: AtomicU64::new(0),
             has_unattached: AtomicBool::new(false),
         }
@@ -194,7 +197,8 @@ impl SharedCache {
     /// The slot that the code of a probe computes.
     fn slot(&self, class: u64, number: u32) -> &AtomicPtr<Record> {
         let of_class = class.wrapping_add(class >> CLASS_SHIFT) & self.mask;
-        &self.slots[of_class as usize + self.of_number(number)]
+        let slot = self.slots.get(of_class as usize + self.of_number(number));
+        slot.expect("each part of the index is below half of the slots")
     }
 
     /// Keeps an entry. The caller has its cache locked, see the module.
@@ -318,17 +322,18 @@ impl SharedCache {
         CodeRange::new(CodeAddr::new(start), len).expect("memory does not end beyond the last address")
     }
 
-    pub(super) fn stats(&self) -> SharedStats {
-        let records = self.records.lock();
+    /// The figures; `None` in a fork's child whose parent was changing them.
+    pub(super) fn stats(&self) -> Option<SharedStats> {
+        let records = self.birth.lock(&self.records)?;
         let found = |((class, number), known): (&(u64, u32), &Known)| {
             self.slot(*class, *number).load(Ordering::Relaxed).cast_const() == Arc::as_ptr(&known.record)
         };
-        SharedStats {
+        Some(SharedStats {
             entries: records.known.len(),
             found: records.known.iter().filter(|known| found(*known)).count(),
             displaced: self.displaced.load(Ordering::Relaxed),
             retracted: records.retracted,
             retired: records.retired.len(),
-        }
+        })
     }
 }
