@@ -21,9 +21,9 @@ const EFFORT: Effort = Effort {
     operations: ROUNDS,
 };
 
-pub type Made = (Engine, Caches, Module, Cache);
+type Made = (Engine, Caches, Module, Cache);
 
-pub fn make(live: bool) -> Made {
+fn make(live: bool) -> Made {
     let caches = patient().lookup(learn);
     let engine = engine(caches.exit_stubs());
     let registration = engine.registration(subject::load(&engine, INLINE_CACHE));
@@ -36,7 +36,7 @@ pub fn make(live: bool) -> Made {
 }
 
 /// Emptying the cache again is not counted.
-pub fn missed(made: &Made) -> Duration {
+fn missed(made: &Made) -> Duration {
     let (_, caches, module, cache) = made;
     let (objects, _) = objects();
     let get = get(module.function("get").unwrap().entry().unwrap());
