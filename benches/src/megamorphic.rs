@@ -11,8 +11,7 @@ use patchpoint::sequence::{Field, Sequence, arg};
 use patchpoint::site::{Module, Site};
 
 use crate::caches::{
-    self, Installed, MISSES, OBJECTS, SumFields, batch, c_shape, engine, function, learn, property, settle,
-    site_of,
+    self, Installed, MISSES, OBJECTS, SumFields, batch, c_shape, engine, function, learn, property, site_of,
 };
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::report::Row;
@@ -136,9 +135,6 @@ fn found() -> Vec<Row> {
         let made = Made::new(Caches::builder().shared_cache(ENTRIES, probe), installed);
         let learnt = |stats: patchpoint::ic::CacheStats| stats.misses;
         assert_eq!((made.function())(pointers.as_ptr(), pointers.len() as u64), sum);
-        if installed == Installed::Settled {
-            settle(&made.engine, 0);
-        }
         let classes = learnt(made.caches.stats(&made.cache));
         assert_eq!((made.function())(pointers.as_ptr(), pointers.len() as u64), sum);
         assert_eq!(learnt(made.caches.stats(&made.cache)), classes, "all are found");
