@@ -309,6 +309,12 @@ impl Tiers {
         self.caches.totals()
     }
 
+    /// How many entries have been in the shared cache.
+    pub(crate) fn shared(&self) -> u64 {
+        let stats = self.caches.shared_stats();
+        stats.map_or(0, |stats| stats.entries as u64 + stats.retracted)
+    }
+
     pub(crate) fn stub_bytes(&self) -> u64 {
         self.engine.stub_stats().in_use
     }
