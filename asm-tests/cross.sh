@@ -59,6 +59,13 @@ examples=(inline_cache osr)
 
 say() { printf '\n== %s (after %d s)\n' "$*" "$SECONDS"; }
 
+# Hundredths of a second of CPU that ended commands of this shell took.
+cpu() {
+    local stat
+    read -ra stat <"/proc/$BASHPID/stat"
+    used=$((stat[15] + stat[16]))
+}
+
 target() { case $1 in riscv64) echo riscv64gc-unknown-linux-gnu ;; *) echo "$1-unknown-linux-gnu" ;; esac; }
 debian() { case $1 in aarch64) echo arm64 ;; powerpc64le) echo ppc64el ;; s390x) echo s390x ;; esac; }
 qemu() { case $1 in powerpc64le) echo ppc64le ;; powerpc64) echo ppc64 ;; *) echo "$1" ;; esac; }
@@ -183,28 +190,27 @@ set_up() { # arch
 # cargo for an architecture. What tests run meanwhile goes first: some wait for threads of theirs, and give up. The library is
 # optimized a little, as most of what is emulated is in it; the tests with LLVM's objects are many programs, and short.
 cross() { # arch, arguments..
-    local arch=$1 name
+    local arch=$1 name levels=()
     shift
+    # Where no sequences for x86-64 are assembled and checked, its decoder is built and never runs.
+    [ "$arch" = "$whole" ] || levels=(--config 'profile.dev.package.iced-x86.opt-level=0')
     name=CARGO_TARGET_$(target "$arch" | tr 'a-z-' 'A-Z_')
     env RUSTC="$cache/bin/rustc" RUSTFLAGS="--cfg emulated" \
         CARGO_BUILD_TARGET="$(target "$arch")" CARGO_TARGET_DIR=target/cross \
         CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_INCREMENTAL=0 \
         "${name}_LINKER=$arch-linux-gnu-gcc" CARGO_TERM_COLOR=never \
-        nice cargo --config 'profile.dev.package.asm-tests.opt-level=0' "$@"
+        nice cargo --config 'profile.dev.package.asm-tests.opt-level=0' "${levels[@]}" "$@"
 }
 
-# The test programs of asm-tests that are run on an architecture.
+# The test programs that are run on an architecture: those of the library, and those with LLVM's objects.
 running() { # arch
     local test left_out=("${not_here[@]}")
     [ "$1" = "$whole" ] || left_out+=("${host_independent[@]}")
-    for test in asm-tests/tests/*.rs asm-tests/tests/*/main.rs; do
+    for test in tests/*.rs tests/*/main.rs asm-tests/tests/*.rs asm-tests/tests/*/main.rs; do
         test=$(basename "${test%/main.rs}" .rs)
         [[ " ${left_out[*]} " = *" $test "* ]] || echo "--test=$test"
     done
 }
-
-# The tests that are run, of the library and with LLVM's objects.
-tests_of_library=(-p patchpoint --lib --tests)
 
 # Runs a program of an architecture in a package's folder. A test that hangs fails.
 emulate() { # arch, folder, program, arguments..
@@ -213,62 +219,89 @@ emulate() { # arch, folder, program, arguments..
     (cd "$folder" && timeout 1200 "qemu-$(qemu "$arch")-static" -L "/usr/$arch-linux-gnu" "$OLDPWD/$program" "$@")
 }
 
-# Builds test programs and notes which there are, in the file: their folder, and their path.
-build_tests() { # arch, file, folder, options..
-    local arch=$1 file=$2 folder=$3
-    shift 3
-    cross "$arch" test --no-run "$@" 2>&1 | tee "$cache/building"
-    sed -n "s|^ *Executable .*(\(.*\))\$|$folder \1|p" "$cache/building" >>"$file"
-}
+# Of each of these packages the tests inside the library.
+packages=(-p patchpoint -p asm-tests)
+packages_of_whole=(-p llvm-stackmaps -p patchpoint-asm -p patchpoint-isa -p patchpoint-link -p patchpoint-verify)
 
+# Builds all programs of an architecture, and notes in a file the test programs among them: the folder in which one runs, and
+# its path. All packages are named each time: by what is asked for cargo chooses the features, and other features would be
+# other libraries, built once more.
 build() { # arch
-    local name programs=$cache/programs-$1
+    local name programs=$cache/programs-$1 of=("${packages[@]}") used before
     say "$1: building"
-    : >"$programs"
-    build_tests "$1" "$programs" . "${tests_of_library[@]}"
-    if [ "$1" = "$whole" ]; then build_tests "$1" "$programs" . -p llvm-stackmaps -p patchpoint-asm -p patchpoint-isa -p patchpoint-link -p patchpoint-verify --lib; fi
+    cpu && before=$used
+    [ "$1" = "$whole" ] && of+=("${packages_of_whole[@]}")
     # shellcheck disable=SC2046
-    build_tests "$1" "$programs" asm-tests -p asm-tests $(running "$arch")
+    cross "$1" test --no-run "${of[@]}" --lib $(running "$1") 2>&1 | tee "$cache/building"
+    sed -n "s|^ *Executable .*(\(.*\))\$|\1|p" "$cache/building" | while read -r program; do
+        name=$(basename "${program%-*}")
+        # What asm-tests has of its own is about files, which every host reads alike.
+        case $name in asm_tests) continue ;; esac
+        if [ "$name" = patchpoint ]; then
+            # By far the longest: half of it for each lane.
+            printf '. %s %s\n' "$program" 0 "$program" 1
+        elif [ -e "asm-tests/tests/$name.rs" ] || [ -d "asm-tests/tests/$name" ]; then
+            echo "asm-tests $program"
+        else
+            echo ". $program"
+        fi
+    done >"$programs"
     [ "$(wc -l <"$programs")" -gt 2 ] || give_up "cargo does not say which test programs there are"
-    for name in "${examples[@]}"; do cross "$1" build --example "$name"; done
+    cross "$1" build "${of[@]}" "${examples[@]/#/--example=}"
+    cpu && say "$1: built with $(((used - before) / 100)) s of CPU"
 }
 
 # One by one: a child that a test forks waits for ever if a thread of another test was starting a thread at that moment, as
 # the emulator's own lock stays taken in the child. Of what passes one line is printed, so that what fails is found.
-run_tests() { # arch, folder, program, arguments..
-    local output=$cache/output-$1
+run_tests() { # lane, arch, folder, program, arguments..
+    local output=$cache/output-$2-$1 passed=1 used before
+    shift
     say "$1: $3"
-    emulate "$@" --test-threads=1 >"$output" 2>&1 && grep '^test result' "$output" && return
+    cpu && before=$used
+    emulate "$@" --test-threads=1 >"$output" 2>&1 || passed=0
+    cpu && printf '%d s of CPU\n' $(((used - before) / 100))
+    [ $passed = 1 ] && grep '^test result' "$output" && return
     if grep -q '^failures:$' "$output"; then sed -n '/^failures:$/,$p' "$output"; else tail -n 30 "$output"; fi
     return 1
 }
 
-# The library's tests that touch the host, by name.
-touching() { # arch, program
+# The library's tests that are run on an architecture, by name: those that touch the host, or all. Of two parts this one.
+touching() { # arch, program, part
+    local independent=$host_independent_modules
+    [ "$1" != "$whole" ] || independent='^$'
     emulate "$1" . "$2" --list | sed -n 's/: test$//p' |
-        awk -v independent="$host_independent_modules" -v runs="$runs_code" '$0 !~ independent || $0 ~ runs' |
-        grep -vF "$(printf '%s\n' "${skipped[@]}")"
+        awk -v independent="$independent" -v runs="$runs_code" '$0 !~ independent || $0 ~ runs' |
+        grep -vF "$(printf '%s\n' "${skipped[@]}")" | awk -v part="$3" 'NR % 2 == part'
 }
 
-# Without cargo, which would wait for what is built meanwhile.
-run() { # arch
-    local arch=$1 skip=() which name folder program failed=()
+# Every second program, and in the last lane the examples. Without cargo, which would wait for what is built meanwhile.
+run_lane() { # arch, lane
+    local arch=$1 lane=$2 skip=() which name folder program part number=0 failed=0
     for name in "${skipped[@]}"; do skip+=(--skip "$name"); done
-    while read -r folder program; do
+    while read -r folder program part; do
+        number=$((number + 1))
+        [ $((number % 2)) = "$lane" ] || continue
         which=("${skip[@]}")
-        case $arch:$program in
-        "$whole":*) ;;
-        *:*/deps/patchpoint-*) mapfile -t which < <(touching "$arch" "$program") && which+=(--exact) ;;
-        esac
+        if [ -n "$part" ]; then mapfile -t which < <(touching "$arch" "$program" "$part") && which+=(--exact); fi
         [ ${#which[@]} -gt 1 ] || give_up "$arch: $program does not say which tests there are"
-        run_tests "$arch" "$folder" "$program" "${which[@]}" || failed+=("$program")
+        run_tests "$lane" "$arch" "$folder" "$program" "${which[@]}" || { say "$arch: failed: $program" && failed=1; }
     done <"$cache/programs-$arch"
-    for name in "${examples[@]}"; do
+    [ "$lane" = 0 ] || for name in "${examples[@]}"; do
         say "$arch: example $name"
-        emulate "$arch" . "target/cross/$(target "$arch")/debug/examples/$name" || failed+=("$name")
+        emulate "$arch" . "target/cross/$(target "$arch")/debug/examples/$name" || { say "$arch: failed: $name" && failed=1; }
     done
-    [ ${#failed[@]} -eq 0 ] || say "$arch: these failed: ${failed[*]}"
-    [ ${#failed[@]} -eq 0 ]
+    return $failed
+}
+
+# Two lanes for two cores: each is one thread for most of the time.
+run() { # arch
+    local other failed=0
+    run_lane "$1" 1 >"$cache/run-1.log" 2>&1 &
+    other=$!
+    (run_lane "$1" 0) || failed=1
+    wait "$other" || failed=1
+    cat "$cache/run-1.log"
+    return $failed
 }
 
 # Runs each while the next is built.

@@ -17,6 +17,6 @@ pub use patchpoint_verify::{
     check_call, check_exchange, check_rewrite, check_trap, disassemble, original, patchpoint_prefix,
 };
 pub(crate) use patchpoint_verify::{
-    Content, DecodedFunction, DirectBranch, OpenField, Template, branches_to, check_leaving, first_scalable,
-    is_call, is_jump, kept_registers, not_kept,
+    Content, DecodedFunction, DirectBranch, GateTemplate, OpenField, Place, Template, branches_to,
+    check_leaving, first_scalable, is_call, is_jump, kept_registers, not_kept,
 };

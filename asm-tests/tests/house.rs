@@ -424,7 +424,7 @@ fn on_the_page(page: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_page_for_another_architecture_names_its_places() {
-    let page = fs::read_to_string(root().join("guide/adding-an-architecture.md")).unwrap();
+    let page = fs::read_to_string(root().join("guide/src/adding-an-architecture.md")).unwrap();
     let mut found = BTreeSet::new();
     for folder in ["src", "crates", "asm-tests/src"] {
         that_name_architectures(&root().join(folder), &mut found);

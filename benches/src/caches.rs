@@ -16,42 +16,42 @@ use patchpoint::site::{Module, Site};
 use patchpoint::{CallShape, verify};
 
 use crate::measure::{Effort, Figure, interleave, time};
-use crate::pages;
 use crate::report::Row;
 use crate::subject::{
     self, C_LOOP, DATA_CALL, DATA_HUNDRED, DATA_OFFSET, HANDWRITTEN, INLINE_CACHE, Object, READ, RESERVED,
     SHAPE,
 };
+use crate::{megamorphic, misses, pages};
 
-const OBJECTS: usize = 1000;
+pub(crate) const OBJECTS: usize = 1000;
 
 const HITS: Effort = Effort {
     batches: 1001,
     operations: 8 * OBJECTS,
 };
 
-const MISSES: Effort = Effort {
+pub(crate) const MISSES: Effort = Effort {
     batches: 201,
     operations: OBJECTS,
 };
 
-type SumFields = extern "C" fn(*const *const Object, u64) -> u64;
-type Get = extern "C" fn(*const Object) -> u64;
+pub(crate) type SumFields = extern "C" fn(*const *const Object, u64) -> u64;
+pub(crate) type Get = extern "C" fn(*const Object) -> u64;
 
 /// All of them.
 pub fn all() -> Vec<Row> {
     let mut rows = Hits::new().rows();
     rows.extend(in_a_row());
     rows.extend(exit_stubs());
-    rows.extend(megamorphic());
-    rows.extend(misses());
+    rows.extend(megamorphic::rows());
+    rows.extend(misses::rows());
     rows.extend(invalidations());
     rows
 }
 
 // ---- what is measured on ----
 
-fn engine(exits: impl Exits + 'static) -> Engine {
+pub(crate) fn engine(exits: impl Exits + 'static) -> Engine {
     // SAFETY: the measurements run on one thread.
     let world = unsafe { SingleThreaded::promise() };
     Engine::builder().world(world).exits(exits).build().unwrap()
@@ -63,7 +63,7 @@ fn object_of(miss: &Miss<'_, '_>) -> Object {
     unsafe { *at }
 }
 
-fn learn<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
+pub(crate) fn learn<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
     let object = object_of(miss);
     miss.set_result(object.property).unwrap();
     Learn::Entry(
@@ -74,7 +74,7 @@ fn learn<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
 }
 
 /// Caches that never stop learning and never wait.
-fn patient() -> CachesBuilder {
+pub(crate) fn patient() -> CachesBuilder {
     Caches::builder().policy(Chain {
         limit: 8,
         back_off: 0,
@@ -82,7 +82,7 @@ fn patient() -> CachesBuilder {
     })
 }
 
-fn site_of(module: &Module, function: &str) -> Site {
+pub(crate) fn site_of(module: &Module, function: &str) -> Site {
     let function = module.function(function).unwrap();
     let mut sites = function.sites().filter(|site| site.id().get() == READ);
     sites.next().unwrap()
@@ -105,7 +105,7 @@ fn load_at(engine: &Engine, object: &[u8], want: u64) -> LoadedCode {
 
 /// Where the code of caches is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Installed {
+pub(crate) enum Installed {
     /// In sites that are changed while nobody executes them.
     InPlace,
     /// In stubs of live sites.
@@ -115,7 +115,7 @@ enum Installed {
 }
 
 /// Settles what was patched.
-fn settle(engine: &Engine, sites: usize) {
+pub(crate) fn settle(engine: &Engine, sites: usize) {
     let thread = engine.attach_thread();
     // SAFETY: this thread alone executes, and is outside of all code.
     let attached = unsafe { Attached::promise() };
@@ -181,12 +181,12 @@ impl Cached {
     }
 }
 
-fn function(addr: CodeAddr) -> SumFields {
+pub(crate) fn function(addr: CodeAddr) -> SumFields {
     // SAFETY: each is the C function that its source says, and stays mapped as long as its engine.
     unsafe { std::mem::transmute(addr.get() as usize) }
 }
 
-fn disassembly(engine: &Engine, name: &str, addr: CodeAddr, len: usize) -> String {
+pub(crate) fn disassembly(engine: &Engine, name: &str, addr: CodeAddr, len: usize) -> String {
     // SAFETY: code that was loaded; the room taken for it is longer than the function.
     let code = unsafe { pages::read(addr.get(), len) };
     let mut out = format!("{name}, {} bytes into a cache line:\n", addr.get() % 64);
@@ -197,7 +197,7 @@ fn disassembly(engine: &Engine, name: &str, addr: CodeAddr, len: usize) -> Strin
 }
 
 /// The objects, and the sum of their properties.
-fn objects() -> (Vec<Object>, u64) {
+pub(crate) fn objects() -> (Vec<Object>, u64) {
     let object = |property| Object {
         shape: u64::from(SHAPE),
         property,
@@ -208,7 +208,7 @@ fn objects() -> (Vec<Object>, u64) {
 }
 
 /// A batch of a loop over the objects.
-fn batch(
+pub(crate) fn batch(
     function: SumFields,
     pointers: &[*const Object],
     sum: u64,
@@ -366,7 +366,7 @@ fn hundred(installed: Installed, object: &Object) -> (Engine, Caches, Module) {
     (engine, caches, module)
 }
 
-fn get(entry: CodeAddr) -> Get {
+pub(crate) fn get(entry: CodeAddr) -> Get {
     // SAFETY: the C function that its source says; its code stays as long as what is measured.
     unsafe { std::mem::transmute(entry.get() as usize) }
 }
@@ -454,12 +454,12 @@ pub fn losses(rows: &[Row]) -> String {
 // ---- exit stubs ----
 
 /// What a lookup or generic path of the least does.
-extern "C" fn property(object: *const Object) -> u64 {
+pub(crate) extern "C" fn property(object: *const Object) -> u64 {
     // SAFETY: the loops pass objects.
     unsafe { (*object).property }
 }
 
-fn c_shape(_: &patchpoint::site::Candidate<'_>) -> Option<CallShape> {
+pub(crate) fn c_shape(_: &patchpoint::site::Candidate<'_>) -> Option<CallShape> {
     Some(CallShape::c(RESERVED as u32).result().args(1))
 }
 
@@ -526,104 +526,6 @@ fn exit_stubs() -> Vec<Row> {
             None,
         ),
     ]
-}
-
-// ---- megamorphic ----
-
-fn megamorphic() -> Vec<Row> {
-    // SAFETY: the function can be called from the site.
-    let generic =
-        unsafe { Sequence::new().call(CodeAddr::new(property as *const () as u64), OnReturn::FollowsC) };
-    let limit = Chain {
-        limit: 0,
-        back_off: 0,
-        cool_down: 0,
-    };
-    let make = |builder: CachesBuilder| {
-        let caches = builder.policy(limit).lookup(learn);
-        let engine = engine(caches.exit_stubs());
-        // SAFETY: what is told is true of the object's code, or refused.
-        let module = unsafe { engine.register(subject::load(&engine, C_LOOP), c_shape) }.unwrap();
-        let cache = caches.attach(&engine, &site_of(&module, "sum_fields")).unwrap();
-        module.release();
-        (engine, caches, module, cache)
-    };
-    let with = make(Caches::builder().megamorphic(generic));
-    let without = make(Caches::builder());
-    let (objects, sum) = objects();
-    let pointers: Vec<*const Object> = objects.iter().map(std::ptr::from_ref).collect();
-    let of = |module: &Module| {
-        let function = function(module.function("sum_fields").unwrap().entry().unwrap());
-        function(pointers.as_ptr(), 1);
-        batch(function, &pointers, sum, 1)
-    };
-    let (mut a, mut b) = (of(&with.2), of(&without.2));
-    let direct = |object: &*const Object| black_box(property)(*object);
-    let mut c = || time(|| assert_eq!(black_box(&pointers).iter().map(direct).sum::<u64>(), sum));
-    let [with_path, without_path, direct] = interleave(MISSES, [&mut a, &mut b, &mut c]);
-    assert_eq!(with.3.state(), patchpoint::ic::CacheState::Megamorphic);
-    const DIRECT: &str = "a loop of Rust's that calls the same function";
-    vec![
-        Row::against(
-            "megamorphic, generic path calls a function",
-            [with_path, direct.clone()],
-            DIRECT,
-            None,
-        ),
-        Row::against(
-            "megamorphic without a generic path: a lookup",
-            [without_path, direct],
-            DIRECT,
-            None,
-        ),
-    ]
-}
-
-// ---- misses ----
-
-/// From a call that misses to its return, with the entry installed. Emptying the cache again is not
-/// counted.
-fn misses() -> Vec<Row> {
-    let make = |live: bool| {
-        let caches = patient().lookup(learn);
-        let engine = engine(caches.exit_stubs());
-        let registration = engine.registration(subject::load(&engine, INLINE_CACHE));
-        let registration = if live { registration.live() } else { registration };
-        // SAFETY: what is told is true of the object's code, or refused.
-        let module = unsafe { registration.register(subject::shape) }.unwrap();
-        let cache = caches.attach(&engine, &site_of(&module, "get")).unwrap();
-        module.release();
-        (engine, caches, module, cache)
-    };
-    let rounds = 64;
-    let (objects, _) = objects();
-    let one = |made: &(Engine, Caches, Module, Cache)| {
-        let (_, caches, module, cache) = made;
-        let entry = module.function("get").unwrap().entry().unwrap();
-        let get = get(entry);
-        let mut took = Duration::ZERO;
-        for object in &objects[..rounds] {
-            caches.reset_one(cache).unwrap();
-            took += time(|| assert_eq!(get(black_box(object)), object.property));
-            assert_eq!(cache.entries().len(), 1);
-        }
-        took
-    };
-    let effort = Effort {
-        batches: 101,
-        operations: rounds,
-    };
-    let (quiescent, live) = (make(false), make(true));
-    let ours = interleave(effort, [&mut || one(&quiescent), &mut || one(&live)]);
-    let whats = [
-        "miss to installed entry, in place",
-        "miss to installed entry, live site",
-    ];
-    whats
-        .into_iter()
-        .zip(ours)
-        .map(|(what, ours)| Row::alone(what, ours))
-        .collect()
 }
 
 // ---- invalidations ----

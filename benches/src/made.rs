@@ -62,6 +62,19 @@ impl SyntheticModules {
         }
     }
 
+    /// Puts the bytes back that every engine expects: those of a module are gone with what patched
+    /// them.
+    pub fn rewrite(&self) {
+        let (start, mut at) = (self.placed.segments()[0].range, 0);
+        let function = function();
+        while at < start.len() {
+            let addr = CodeAddr::new(start.start().get() + at);
+            let live = self.memory.live().unwrap();
+            live.write_unexecuted(addr, &function).unwrap();
+            at += FUNCTION as u64;
+        }
+    }
+
     /// How many modules there are.
     pub fn len(&self) -> usize {
         self.modules.len()
@@ -111,9 +124,18 @@ impl SyntheticModules {
 
     /// Registers all modules.
     pub fn register(&self, engine: &Engine) -> Vec<Module> {
+        self.register_as(engine, false)
+    }
+
+    /// Registers all modules, live or not.
+    pub fn register_as(&self, engine: &Engine, live: bool) -> Vec<Module> {
         let codes = self.maps().into_iter().enumerate();
-        // SAFETY: what is told is true of the object's code, or refused.
-        let one = |(module, map)| unsafe { engine.register(self.code(engine, module, map), shape) }.unwrap();
+        let one = |(module, map)| {
+            let registration = engine.registration(self.code(engine, module, map));
+            let registration = if live { registration.live() } else { registration };
+            // SAFETY: what is told is true of the object's code, or refused.
+            unsafe { registration.register(shape) }.unwrap()
+        };
         codes.map(one).collect()
     }
 }

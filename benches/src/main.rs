@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use benches::draw::Pictures;
 use benches::ratios::{self, Loops};
-use benches::{caches, compare, many, report, scale, speeds, throughput, times};
+use benches::{caches, compare, many, megamorphic, report, scale, speeds, throughput, times};
 use clap::{Parser, Subcommand};
 use patchpoint::publish::Serializer;
 
@@ -174,7 +174,7 @@ fn ratios(show: bool, json: Option<PathBuf>) -> Result<ExitCode, String> {
 
 fn cached(show: bool, json: Option<PathBuf>) -> Result<ExitCode, String> {
     if show {
-        println!("{}", caches::Hits::new().show());
+        println!("{}\n{}", caches::Hits::new().show(), megamorphic::show());
     }
     let rows = caches::all();
     print!("{}{}", report::table(&rows), caches::losses(&rows));

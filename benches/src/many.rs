@@ -176,8 +176,19 @@ fn eventual() -> Row {
     )
 }
 
-/// Sites that were patched and whose grace period has passed, all of them in one call.
 fn settling() -> Row {
+    let (ours, bare) = settling_figures();
+    Row::against(
+        "live: settling 1000 sites after their grace period, per site",
+        [ours, bare],
+        "two bare aligned stores, each with serialize; one bare membarrier for all",
+        Some(1.0),
+    )
+}
+
+/// Sites that were patched and whose grace period has passed, all of them in one call; and the bare
+/// stores and the barrier.
+pub(crate) fn settling_figures() -> (Figure, Figure) {
     const SITES: usize = 1000;
     let engine = subject::engine();
     let modules = hundreds(&engine, SITES / HUNDRED, true);
@@ -211,13 +222,8 @@ fn settling() -> Row {
             publisher.serialize(Level::Immediate).unwrap();
         })
     };
-    let figures = interleave(effort, [&mut ours, &mut bare]);
-    Row::against(
-        "live: settling 1000 sites after their grace period, per site",
-        figures,
-        "two bare aligned stores, each with serialize; one bare membarrier for all",
-        Some(1.0),
-    )
+    let [ours, bare] = interleave(effort, [&mut ours, &mut bare]);
+    (ours, bare)
 }
 
 /// An object for either sequence, whose result is the same.

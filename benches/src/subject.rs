@@ -29,6 +29,8 @@ pub const DATA_CALL: &[u8] = include_bytes!("../objects/data_call.o");
 pub const DATA_OFFSET: &[u8] = include_bytes!("../objects/data_offset.o");
 /// The 100 reads with inline caches held in data.
 pub const DATA_HUNDRED: &[u8] = include_bytes!("../objects/data_hundred.o");
+/// The loop with a lookup in a hashed table in data.
+pub const DATA_PROBE: &[u8] = include_bytes!("../objects/data_probe.o");
 /// The loop with a read that follows the C convention.
 pub const C_LOOP: &[u8] = include_bytes!("../objects/c_loop.o");
 /// The same source with the check as inline assembly.

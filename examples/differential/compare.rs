@@ -47,16 +47,19 @@ pub(crate) struct Tally {
     pub(crate) installed: u64,
     pub(crate) retracted: u64,
     pub(crate) refused: u64,
+    pub(crate) shared: u64,
 }
 
 impl Tally {
     fn add(&mut self, runtime: &Runtime) {
         self.counts = self.counts.plus(runtime.figures.counts());
-        if let Some(caches) = runtime.tiers().map(|tiers| tiers.caches()) {
+        if let Some(tiers) = runtime.tiers() {
+            let caches = tiers.caches();
             self.misses += caches.misses;
             self.installed += caches.installed;
             self.retracted += caches.retracted;
             self.refused += caches.refused;
+            self.shared += tiers.shared();
         }
     }
 }

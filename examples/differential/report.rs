@@ -79,6 +79,7 @@ fn report(config: Config, found: &Findings) {
     number("entries installed", |tally| tally.installed);
     number("entries retracted", |tally| tally.retracted);
     number("entries refused", |tally| tally.refused);
+    number("entries shared", |tally| tally.shared);
     number("assumptions broken", |tally| tally.counts.breaks);
     number("functions retired", |tally| tally.counts.retired);
     number("frames left, invalidated", |tally| tally.counts.left);

@@ -105,10 +105,11 @@ fn costs(runtime: &Runtime) {
     if let Some(tiers) = runtime.tiers() {
         let caches = tiers.caches();
         println!(
-            "  {} hits, {} misses, {} entries installed, {} retracted; {} bytes of stubs",
+            "  {} hits, {} misses, {} entries installed, {} shared, {} retracted; {} bytes of stubs",
             caches.hits,
             caches.misses,
             caches.installed,
+            tiers.shared(),
             caches.retracted,
             tiers.stub_bytes()
         );

@@ -1,5 +1,6 @@
 //! The bytes of one exit stub.
 
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use super::{ExitStubContext, aarch64, host, powerpc64, riscv64, systemz, x86_64};
@@ -7,6 +8,7 @@ use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::deopt::Result;
 use crate::engine::StackAt;
+use crate::memory::BlockForm;
 
 /// What an exit stub does when its handler answers [`resume`](super::Frame::resume).
 #[derive(Clone, Copy, Debug)]
@@ -37,19 +39,79 @@ pub fn max_len(arch: Arch, resume: &Resume<'_>) -> Len {
     Len::new(u32::try_from(len).unwrap_or(u32::MAX))
 }
 
+/// One field of a table of these.
+pub(super) const fn stack_at(from: u32, lowered: u32, link: Option<u32>) -> StackAt {
+    StackAt { from, lowered, link }
+}
+
 /// How the stack of an exit stub with that context differs from that at the site; by ascending
 /// offsets.
-pub(super) fn stack(arch: Arch, context: &ExitStubContext, capture: u64) -> Vec<StackAt> {
-    let at = |(from, lowered, link)| StackAt { from, lowered, link };
+pub(super) fn stack(arch: Arch, context: &ExitStubContext, capture: u64) -> Cow<'static, [StackAt]> {
     match arch {
-        Arch::X86_64 => x86_64::exit_stub::STACK.map(at).to_vec(),
-        Arch::AArch64 => aarch64::exit_stub::STACK.map(at).to_vec(),
-        Arch::SystemZ => systemz::exit_stub::STACK.map(at).to_vec(),
+        Arch::X86_64 => Cow::Borrowed(&x86_64::exit_stub::STACK),
+        Arch::AArch64 => Cow::Borrowed(&aarch64::exit_stub::STACK),
+        Arch::SystemZ => Cow::Borrowed(&systemz::exit_stub::STACK),
         Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
             let context = &raw const *context as u64;
-            powerpc64::stack(arch, context, capture).map(at).to_vec()
+            Cow::Owned(powerpc64::stack(arch, context, capture).to_vec())
         }
-        Arch::RiscV64 => riscv64::exit_stub::STACK.map(at).to_vec(),
+        Arch::RiscV64 => Cow::Borrowed(&riscv64::exit_stub::STACK),
+    }
+}
+
+/// How the exit stubs of an architecture lie in a block. Of each only the distances to what the
+/// block shares and to where it resumes are its own.
+pub(super) struct InBlock {
+    pub(super) form: BlockForm,
+    /// How far from its start the capture routine returns to.
+    pub(super) returns: u64,
+    pub(super) stack: &'static [StackAt],
+    /// Writes the one at an address, of the block at another, which resumes at a third; `None`
+    /// where no jump reaches that.
+    pub(super) put: fn(&mut RoomCode<'_>, CodeAddr, CodeAddr, CodeAddr) -> Option<()>,
+}
+
+pub(super) const fn in_block(arch: Arch) -> InBlock {
+    match arch {
+        Arch::X86_64 => x86_64::exit_stub::IN_BLOCK,
+        Arch::AArch64 => aarch64::exit_stub::IN_BLOCK,
+        Arch::SystemZ => systemz::exit_stub::IN_BLOCK,
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => powerpc64::in_block(arch),
+        Arch::RiscV64 => riscv64::exit_stub::IN_BLOCK,
+    }
+}
+
+/// What the exit stubs of a block share: how they come to the routine at `capture`, with
+/// `context`.
+pub(super) fn shared(arch: Arch, context: u64, capture: u64) -> Vec<u8> {
+    match arch {
+        Arch::X86_64 | Arch::AArch64 | Arch::RiscV64 => [context, capture].map(u64::to_le_bytes).concat(),
+        Arch::SystemZ => [context, capture].map(u64::to_be_bytes).concat(),
+        Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => {
+            powerpc64::shared(arch, context, capture)
+        }
+    }
+}
+
+/// Code that is written into the room of a block.
+pub(super) struct RoomCode<'a> {
+    bytes: &'a mut [u8],
+    len: usize,
+}
+
+impl<'a> RoomCode<'a> {
+    pub(super) fn new(bytes: &'a mut [u8]) -> Self {
+        Self { bytes, len: 0 }
+    }
+
+    /// Appends bytes.
+    #[inline]
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        let room = self.bytes.get_mut(self.len..end);
+        room.expect("a room is as long as its code")
+            .copy_from_slice(bytes);
+        self.len = end;
     }
 }
 
@@ -85,5 +147,128 @@ pub(super) fn encode_calling(
             powerpc64::assemble(arch, at, context, capture, resume)
         }
         Arch::RiscV64 => riscv64::exit_stub::assemble(at, context, capture, resume),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use patchpoint_asm::powerpc64::PowerPc64;
+
+    const ALL: [Arch; 7] = [
+        Arch::X86_64,
+        Arch::AArch64,
+        Arch::SystemZ,
+        Arch::PowerPc64,
+        Arch::PowerPc64Le,
+        Arch::PowerPc64ElfV2,
+        Arch::RiscV64,
+    ];
+    const CONTEXT: u64 = 0x1122_3344_5566_7788;
+    const CAPTURE: u64 = 0x99aa_bbcc_dd00;
+    const AT: CodeAddr = CodeAddr::new(0x7000_0000_1000);
+
+    fn assembled(arch: Arch, at: CodeAddr, to: CodeAddr) -> Vec<u8> {
+        let resume = Resume::At(to);
+        match arch {
+            Arch::X86_64 => x86_64::exit_stub::assemble(at, CONTEXT, CAPTURE, resume),
+            Arch::AArch64 => aarch64::exit_stub::assemble(at, CONTEXT, CAPTURE, resume),
+            Arch::SystemZ => systemz::exit_stub::assemble(at, CONTEXT, CAPTURE, resume),
+            Arch::RiscV64 => riscv64::exit_stub::assemble(at, CONTEXT, CAPTURE, resume),
+            _ => powerpc64::assemble(arch, at, CONTEXT, CAPTURE, resume),
+        }
+        .unwrap()
+    }
+
+    /// The code of a room, filled up as the engine does.
+    fn in_room(arch: Arch, at: CodeAddr, shared: CodeAddr, to: CodeAddr) -> Option<Vec<u8>> {
+        let in_block = in_block(arch);
+        let mut room = alloc::vec![0; in_block.form.room as usize];
+        (in_block.put)(&mut RoomCode::new(&mut room), at, shared, to)?;
+        Some(room)
+    }
+
+    /// With what it shares where an exit stub of its own has it, the code is the same.
+    #[test]
+    fn in_a_block_an_exit_stub_is_as_on_its_own() {
+        for arch in ALL.into_iter().filter(|arch| PowerPc64::of(*arch).is_none()) {
+            let to = CodeAddr::new(AT.get() + 0x800);
+            let own = assembled(arch, AT, to);
+            let (code, data) = own.split_at(own.len() - 16);
+            assert_eq!(data, shared(arch, CONTEXT, CAPTURE));
+            let at_data = CodeAddr::new(AT.get() + code.len() as u64);
+            let room = in_room(arch, AT, at_data, to).unwrap();
+            let room = room.strip_prefix(code).unwrap_or_else(|| {
+                // Behind the jump there may be padding of another length.
+                let len = code.len().min(room.len());
+                assert_eq!(room[..len], code[..len], "{arch:?}");
+                &room[len..]
+            });
+            assert!(room.iter().all(|byte| matches!(byte, 0 | 0xcc)), "{arch:?}");
+        }
+    }
+
+    #[test]
+    fn on_powerpc64_the_middle_is_shared() {
+        for arch in ALL.into_iter().filter(|arch| PowerPc64::of(*arch).is_some()) {
+            let to = CodeAddr::new(AT.get() + 0x800);
+            let at_shared = CodeAddr::new(AT.get() - 0x70);
+            let texts = |at, code: &[u8]| {
+                let lines = crate::verify::disassemble(arch, at, code).into_iter();
+                lines.map(|line| line.text).collect::<Vec<_>>()
+            };
+            let own = texts(AT, &assembled(arch, AT, to));
+            let room = texts(AT, &in_room(arch, AT, at_shared, to).unwrap());
+            let shared = shared(arch, CONTEXT, CAPTURE);
+            assert!(shared.len() <= in_block(arch).form.shared as usize);
+            let shared = texts(at_shared, &shared);
+            let (first, rest) = own.split_at(4);
+            let (middle, last) = rest.split_at(rest.len() - 6);
+            assert_eq!(room[..4], *first);
+            assert_eq!(room[4], alloc::format!("bl {:#x}", at_shared.get()));
+            assert_eq!(room[5..], last[1..]);
+            assert_eq!(shared[..3], middle[..3]);
+            assert_eq!(shared[3..5], ["mflr r12", "std r12, 1224(r1)"]);
+            assert_eq!(shared[5..shared.len() - 1], middle[3..]);
+            assert_eq!((&*shared[shared.len() - 1], &*last[0]), ("bctr", "bctrl"));
+        }
+    }
+
+    /// What is before it is found as what is behind it, by every exit stub of the largest block.
+    #[test]
+    fn every_room_finds_what_is_shared() {
+        for arch in [Arch::X86_64, Arch::AArch64, Arch::RiscV64] {
+            let BlockForm { shared, room } = in_block(arch).form;
+            for number in 0..8192 / u64::from(room) {
+                let at = CodeAddr::new(AT.get() + u64::from(shared) + number * u64::from(room));
+                let code = in_room(arch, at, AT, AT).unwrap();
+                let lines = crate::verify::disassemble(arch, at, &code);
+                let loads = match arch {
+                    Arch::X86_64 => {
+                        let signed = |at: usize| i32::from_le_bytes(code[at..][..4].try_into().unwrap());
+                        [(11, signed(7)), (17, signed(13))].map(|(from, by)| from + i64::from(by))
+                    }
+                    Arch::AArch64 => [8, 12].map(|from: usize| {
+                        let word = u32::from_le_bytes(code[from..][..4].try_into().unwrap());
+                        from as i64 + i64::from((word << 8) as i32 >> 13 << 2)
+                    }),
+                    _ => {
+                        let word = |at: usize| u32::from_le_bytes(code[at..][..4].try_into().unwrap());
+                        let base = 12 + i64::from((word(12) & !0xfff) as i32);
+                        [20, 16].map(|at| base + i64::from(word(at) as i32 >> 20))
+                    }
+                };
+                let found = loads.map(|by| at.get().wrapping_add_signed(by));
+                assert_eq!(found, [AT.get(), AT.get() + 8], "{arch:?} {number} {lines:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_jump_reaches_is_not_in_a_block() {
+        for arch in ALL {
+            let far = CodeAddr::new(AT.get() + (1 << 40));
+            assert_eq!(in_room(arch, AT, AT, far), None, "{arch:?}");
+        }
     }
 }

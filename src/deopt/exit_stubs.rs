@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use super::c_function::{self, CCall, CFunction};
 use super::exit_stub::{capture, encode_calling, stack};
-use super::live_registers::{self, LiveRegistersContext};
+use super::exit_table::{self, BlockExits, ExitTable};
+use super::live_registers::{self, LiveRegistersContext, Plan};
 use super::mirrored::Contexts;
-use super::unwinds::Unwinds;
 use super::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, UnwindInfo, max_len};
 use crate::addr::{CodeAddr, Len};
-use crate::arch::SiteContext;
-use crate::engine::{ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame};
+use crate::arch::{Arch, SiteContext};
+use crate::engine::{ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame};
+use crate::memory::BlockForm;
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result, deopt};
 
@@ -28,13 +29,28 @@ type Handler = Arc<dyn for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync>;
 /// handlers.
 #[derive(Default)]
 pub struct ExitStubs {
-    miss: Option<Handler>,
-    /// Whether its exit stubs save the live registers only.
+    /// Whether the exit stubs for misses save the live registers only.
     live_registers: bool,
-    deopt: Option<Handler>,
-    unwinds: Unwinds,
+    /// What those that save everything have in common, in this process.
+    exits: BlockExits,
     /// The exit stubs, where they are executed in a mirror.
     mirrored: Option<Contexts>,
+}
+
+/// The handlers of an engine.
+#[derive(Clone, Default)]
+pub(super) struct Handlers {
+    miss: Option<Handler>,
+    deopt: Option<Handler>,
+}
+
+impl Handlers {
+    pub(super) fn of(&self, role: Role) -> Option<&Handler> {
+        match role {
+            Role::Miss => self.miss.as_ref(),
+            Role::Deopt => self.deopt.as_ref(),
+        }
+    }
 }
 
 impl ExitStubs {
@@ -51,7 +67,7 @@ impl ExitStubs {
     where
         H: for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
     {
-        self.miss = Some(Arc::new(handler));
+        self.handlers().miss = Some(Arc::new(handler));
         self.live_registers = false;
         self
     }
@@ -91,15 +107,22 @@ impl ExitStubs {
     where
         H: for<'f> Fn(&mut Frame<'f>) -> Answer<'f> + Send + Sync + 'static,
     {
-        self.deopt = Some(Arc::new(handler));
+        self.handlers().deopt = Some(Arc::new(handler));
         self
     }
 
     fn handler(&self, role: Role) -> Option<&Handler> {
-        match role {
-            Role::Miss => self.miss.as_ref(),
-            Role::Deopt => self.deopt.as_ref(),
-        }
+        self.exits.handlers.of(role)
+    }
+
+    /// No exit stub has been made yet.
+    fn handlers(&mut self) -> &mut Handlers {
+        Arc::make_mut(&mut self.exits.handlers)
+    }
+
+    /// Whether an exit stub saves the live registers only.
+    fn saves_live_registers(&self, site: &Site, role: Role) -> bool {
+        self.live_registers && role == Role::Miss && Plan::new(&site.context(&[])).is_some()
     }
 }
 
@@ -126,7 +149,7 @@ unsafe impl Exits for ExitStubs {
             site: site.name(),
             role: role.name(),
         })?;
-        let unwind = self.unwinds.covering(site.module(), site.addr())?;
+        let unwind = self.exits.unwinds.covering(site.module(), site.addr())?;
         let site: Arc<dyn ExitStubSite> = Arc::new(SiteExit {
             site: site.clone(),
             handler,
@@ -137,7 +160,7 @@ unsafe impl Exits for ExitStubs {
             let context = unsafe { LiveRegistersContext::new(Arc::clone(&site)) };
             if let Some(context) = context {
                 let bytes = context.encode(request.at)?;
-                let stack = context.stack();
+                let stack = context.stack().into();
                 return Ok(ExitCode {
                     bytes,
                     stack,
@@ -165,6 +188,14 @@ unsafe impl Exits for ExitStubs {
         })
     }
 
+    fn in_blocks(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Option<&dyn ExitBlocks> {
+        let is_here = self.mirrored.is_none() && Arch::host() == Some(site.module().arch());
+        let can_be = is_here
+            && exit_table::resumes_at(site, resumption).is_some()
+            && !self.saves_live_registers(site, role);
+        can_be.then_some(&self.exits)
+    }
+
     unsafe fn capture_by(&mut self, routine: CodeAddr) -> Result<()> {
         // The routine of live-register exit stubs is this process's.
         self.live_registers = false;
@@ -178,13 +209,26 @@ unsafe impl Exits for ExitStubs {
     }
 
     fn check_leavable(&self, site: &Site) -> Result<()> {
-        let unwind = self.unwinds.covering(site.module(), site.addr())?;
+        let unwind = self.exits.unwinds.covering(site.module(), site.addr())?;
         let missing = deopt::Error::UnwindMissing { pc: site.addr() };
         Ok(unwind.ok_or(missing)?.check_leavable(site.addr())?)
     }
 
     fn forget(&self, module: ModuleId) {
-        self.unwinds.forget(module);
+        self.exits.unwinds.forget(module);
+    }
+}
+
+// SAFETY: the exit stubs are those of `encode`, with the context and the routine's address in front of all of them. A
+// table lives as long as its block, and an entry until its number is given back.
+unsafe impl ExitBlocks for BlockExits {
+    fn form(&self) -> BlockForm {
+        Self::in_block().form
+    }
+
+    fn make(&self, at: CodeAddr, count: u32) -> (Vec<u8>, Arc<dyn ExitBlock>) {
+        let table = ExitTable::new(self.clone(), at, count);
+        (table.shared(), Arc::new(table))
     }
 }
 

@@ -173,7 +173,7 @@ fn branch_to(
     let addr = slot.addr();
     let mut stub = Stub::empty(slot, preparation.owner());
     // It jumps: its callee returns to the caller.
-    (stub.code, stub.calls) = (code, false);
+    (stub.code, stub.calls) = (code.into(), false);
     preparation.new.stub = Some(stub);
     branch
         .to(site, original, addr)?
@@ -257,11 +257,10 @@ fn far(shared: &Shared, site: &Site, near: CodeRange, to: CodeAddr) -> Result<(S
 fn far_len(site: &Site, near: CodeRange, to: CodeAddr) -> Result<Len> {
     match stubs::leaving(site.module().arch(), to) {
         Some(code) => Ok(Len::new(code.len() as u32)),
-        None => Ok(sequence::stub_len(
-            &sequence(to),
-            &at_entry(site, near),
-            &Environment::default(),
-        )?),
+        None => {
+            let (sequence, context) = (sequence(to), at_entry(site, near));
+            Ok(sequence::lower_stub(&sequence, &context, &Environment::default())?.len())
+        }
     }
 }
 
@@ -272,7 +271,8 @@ fn far_code(site: &Site, near: CodeRange, at: CodeAddr, to: CodeAddr) -> Result<
         verify::check_leaving(&context, at, &code, to)?;
         return Ok(code);
     }
-    let body = sequence::assemble_stub(&sequence(to), &context, &Environment::default(), at)?;
+    let (sequence, environment) = (sequence(to), Environment::default());
+    let body = sequence::lower_stub(&sequence, &context, &environment)?.place(at)?;
     let code = body.code.bytes;
     let range = CodeRange::new(at, code.len() as u64).expect("a stub lies in its slot");
     verify::check(&at_entry(site, range), &code, &[], &body.declared)?;

@@ -7,8 +7,13 @@
 #![allow(unsafe_code, reason = "Exits is an unsafe trait")]
 
 use core::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
 
+use super::Shared;
 use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::latency::{self, Stage};
+use crate::memory::{Block, BlockForm, BlockRoom, CodeMemory, StubSlot};
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result};
 
@@ -72,10 +77,165 @@ pub struct ExitCode {
     /// Its bytes, of which there are no more than were announced.
     pub bytes: Vec<u8>,
     /// How the stack differs from that at the site; by ascending offsets.
-    pub stack: Vec<StackAt>,
+    pub stack: Cow<'static, [StackAt]>,
     /// What must live as long as the bytes can be executed.
     pub keep: Box<dyn Any + Send + Sync>,
 }
+
+/// Makes blocks of exit stubs of one length, which lie side by side behind what they share: few
+/// bytes for each, and no search for room.
+///
+/// # Safety
+/// What is promised of [`Exits`] holds of what [`ExitBlock::put`] writes, too, for as long as the block lives and the number
+/// has not been [given back](ExitBlock::give).
+pub unsafe trait ExitBlocks {
+    /// The lengths in a block.
+    fn form(&self) -> BlockForm;
+
+    /// What the exit stubs of a block share, whose first byte is at that address, and the block
+    /// with so many of them.
+    fn make(&self, at: CodeAddr, count: u32) -> (Vec<u8>, Arc<dyn ExitBlock>);
+}
+
+/// A block of exit stubs.
+pub trait ExitBlock: Send + Sync {
+    /// Writes the code of one of them, which nobody uses, and fills what it has no use for with
+    /// instructions that trap. Says how the stack differs from that at the site; by ascending
+    /// offsets. `None` where it cannot be in the block: it will be made by
+    /// [`Exits::encode`] then.
+    ///
+    /// # Errors
+    /// It cannot be made at all.
+    fn put(
+        &self,
+        number: u32,
+        request: &ExitRequest<'_>,
+        code: &mut [u8],
+    ) -> Result<Option<&'static [StackAt]>>;
+
+    /// Nobody reaches it any more.
+    fn give(&self, number: u32);
+}
+
+/// What lives as long as an exit stub.
+pub(super) enum ExitKeep {
+    /// Of one that is on its own.
+    Alone(#[expect(dead_code, reason = "it is held, not read")] Box<dyn Any + Send + Sync>),
+    /// Of one in a block: its number.
+    InBlock(Arc<Block>, u32),
+}
+
+impl Drop for ExitKeep {
+    fn drop(&mut self) {
+        if let Self::InBlock(block, number) = self {
+            // protection: numbers-of-exit-stubs-are-given-back
+            exits_of(block).give(*number);
+        }
+    }
+}
+
+fn exits_of(block: &Block) -> &dyn ExitBlock {
+    let exits = block.owner::<Arc<dyn ExitBlock>>();
+    &**exits.expect("blocks are made for exit stubs")
+}
+
+/// An exit stub whose code is in place.
+pub(super) struct MadeExit {
+    pub(super) slot: StubSlot,
+    pub(super) stack: Cow<'static, [StackAt]>,
+    pub(super) keep: ExitKeep,
+}
+
+impl Shared {
+    /// Makes an exit stub in reach of `near`.
+    pub(super) fn make_exit(
+        &self,
+        exits: &dyn Exits,
+        site: &Site,
+        (role, resumption): (Role, ExitResumption<'_>),
+        near: CodeRange,
+    ) -> Result<MadeExit> {
+        let request = |at| ExitRequest {
+            site,
+            role,
+            at,
+            resumption,
+        };
+        if let Some(blocks) = exits.in_blocks(site, role, resumption) {
+            if let Some(made) = self.exit_in_block(blocks, request, near)? {
+                return Ok(made);
+            }
+        }
+        let bound = exits.bound(site, role, resumption)?;
+        let slot = self.stubs.alloc(bound, near)?;
+        let made = exits.encode(&request(slot.addr())).and_then(|code| {
+            self.stubs.fill(&slot, &code.bytes)?;
+            Ok(code)
+        });
+        match made {
+            Ok(ExitCode { keep, stack, .. }) => Ok(MadeExit {
+                slot,
+                stack,
+                keep: ExitKeep::Alone(keep),
+            }),
+            Err(error) => {
+                // protection: exit-stub-that-cannot-be-made-is-freed
+                self.stubs.discard(slot);
+                Err(error)
+            }
+        }
+    }
+
+    fn exit_in_block<'a>(
+        &self,
+        blocks: &dyn ExitBlocks,
+        request: impl Fn(CodeAddr) -> ExitRequest<'a>,
+        near: CodeRange,
+    ) -> Result<Option<MadeExit>> {
+        let form = blocks.form();
+        let room = match self.stubs.room(form, near)? {
+            Some(room) => Some(room),
+            None => {
+                self.stubs
+                    .add_block(form, near, |range, count| blocks.make(range.start(), count))?;
+                self.stubs.room(form, near)?
+            }
+        };
+        // Another thread may have taken all rooms.
+        let Some(BlockRoom { slot, number, block }) = room else {
+            return Ok(None);
+        };
+        let _stage = latency::enter(Stage::Assemble);
+        let mut bytes = [0; MOST];
+        let written = bytes.get_mut(..form.room as usize).map_or(Ok(None), |code| {
+            let put = exits_of(&block).put(number, &request(slot.addr()), code)?;
+            Ok(put.map(|stack| (stack, &*code)))
+        });
+        let written = written.and_then(|put| match put {
+            Some((stack, code)) => {
+                let keep = ExitKeep::InBlock(Arc::clone(&block), number);
+                block.memory().write(slot.addr(), code)?;
+                Ok(Some((stack, keep)))
+            }
+            None => Ok(None),
+        });
+        match written {
+            Ok(Some((stack, keep))) => Ok(Some(MadeExit {
+                slot,
+                stack: Cow::Borrowed(stack),
+                keep,
+            })),
+            refused => {
+                // protection: room-that-cannot-be-filled-is-freed
+                self.stubs.discard(slot);
+                refused.map(|_| None)
+            }
+        }
+    }
+}
+
+/// No room of a block is longer.
+const MOST: usize = 64;
 
 /// What a thread has saved that left compiled code by an exit stub in a
 /// [mirror](crate::memory::Mirror): of its stack, which is mapped here too, at the same addresses.
@@ -162,6 +322,16 @@ pub unsafe trait Exits: Send + Sync {
     /// # Errors
     /// The exit stub cannot be made at this address.
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode>;
+
+    /// Blocks for exit stubs like this; `None` where it is to be made by [`encode`](Self::encode).
+    fn in_blocks(
+        &self,
+        _site: &Site,
+        _role: Role,
+        _resumption: ExitResumption<'_>,
+    ) -> Option<&dyn ExitBlocks> {
+        None
+    }
 
     /// Whether a handler can leave the frame at that site for its caller.
     ///

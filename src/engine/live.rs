@@ -61,9 +61,10 @@ use crate::addr::{CodeAddr, Len};
 use crate::arch::{self, Declared, DeclaredTarget, OnReturn, RegSet};
 use crate::latency::{self, Stage};
 use crate::memory::StubSlot;
-use crate::sequence::{self, Assembled, Sequence};
+use crate::memory::short;
+use crate::sequence::{self, Assembled, Environment, Sequence};
 use crate::site::Site;
-use crate::verify;
+use crate::verify::{self, Chunk, Place};
 use crate::{Error, Result};
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::backend_of;
@@ -130,52 +131,145 @@ fn patch(
         return Err(Error::LiveInPlace { site: site.name() });
     }
     let environment = preparation.environment(sequence, None)?;
-    let context = site.context(&[]);
-    let len = sequence::stub_len(sequence, &context, &environment)?;
-    let slot = preparation.shared.stubs.alloc(len, site.range())?;
-    let addr = slot.addr();
-    preparation.new.stub = Some(Stub::empty(slot, preparation.owner()));
-    let stage = latency::enter(Stage::Assemble);
-    let body = sequence::assemble_stub(sequence, &context, &environment, addr)?;
-    stage.end();
-    let assembled = Assembled {
-        code: Vec::new(),
-        stub: Some(body.code),
-        declared: body.declared,
-        clobbers: body.clobbers,
-        return_offsets: Vec::new(),
-        used: patchable_jump.end(),
-        holes: Vec::new(),
-        alike: Vec::new(),
+    let to = match fill(preparation, sequence, &environment)? {
+        Some(stub) => stub,
+        None => assemble(preparation, patchable_jump, sequence, &environment)?,
     };
-    let used = put_jump(preparation, patchable_jump, addr, assembled)?;
+    let used = close(preparation, patchable_jump, to)?;
     preparation.describe(status, Some(sequence));
     Ok(used)
 }
 
-fn invalidate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
-    let exit_stub = preparation.invalidation_exit_stub()?;
-    let target = DeclaredTarget {
-        addr: exit_stub,
-        on_return: OnReturn::Never,
+/// A stub with the sequence, by a template; `None` if there is none that can be filled, or the
+/// site's gate was not checked yet.
+fn fill(
+    preparation: &mut Preparation<'_>,
+    sequence: &Sequence,
+    environment: &Environment,
+) -> Result<Option<CodeAddr>> {
+    let (site, lasting) = (preparation.site, &preparation.state.lasting);
+    let (outline, templates) = (sequence.outline(), preparation.templates.borrow());
+    let kind = lasting.kind.filter(|_| outline.is_whole());
+    let Some(kind) = kind.filter(|kind| templates.gate(*kind).is_some()) else {
+        return Ok(None);
     };
+    let stage = latency::enter(Stage::Assemble);
+    let Some(template) = templates.template((kind, outline), &lasting.template) else {
+        return Ok(None);
+    };
+    let slot = preparation.shared.stubs.alloc(template.len(), lasting.range)?;
+    let at = slot.addr();
+    let mut stub = Stub::empty(slot, preparation.owner());
+    let place = Place::Stub {
+        at,
+        site: lasting.range,
+    };
+    let filled = templates.fill_at(template, place, (site, outline), environment, &mut stub.code);
+    if !matches!(filled, Ok(true)) {
+        preparation.shared.stubs.discard(stub.slot);
+        return filled.map(|_| None);
+    }
+    stage.end();
+    stub.calls = template.calls;
+    // protection: filled-stub-is-there-before-its-jump
+    preparation.shared.stubs.fill(&stub.slot, &stub.code)?;
+    preparation.new.stub = Some(stub);
+    Ok(Some(at))
+}
+
+/// A stub with the sequence, assembled, and checked together with the site that jumps there. The
+/// second time that one like it is asked for at this kind of site, it is kept as a template.
+fn assemble(
+    preparation: &mut Preparation<'_>,
+    patchable_jump: PatchableJump,
+    sequence: &Sequence,
+    environment: &Environment,
+) -> Result<CodeAddr> {
+    let (site, templates) = (preparation.site, preparation.templates);
+    let kind = preparation.state.lasting.kind;
+    let kind = kind.filter(|_| sequence.outline().is_whole());
+    let again = kind.filter(|kind| templates.borrow_mut().note(*kind, sequence.outline()));
+    let stage = latency::enter(Stage::Assemble);
+    let context = site.context(&[]);
+    let lowered = match again {
+        Some(_) => sequence::lower_stub_template(sequence, &context, environment)?,
+        None => sequence::lower_stub(sequence, &context, environment)?,
+    };
+    let slot = preparation.shared.stubs.alloc(lowered.len(), site.range())?;
+    let addr = slot.addr();
+    preparation.new.stub = Some(Stub::empty(slot, preparation.owner()));
+    let body = lowered.place(addr)?;
+    stage.end();
     let assembled = Assembled {
-        code: Vec::new(),
+        stub: Some(body.code),
+        declared: body.declared,
+        clobbers: body.clobbers,
+        ..going_to(site, patchable_jump, addr)?
+    };
+    let assembled = preparation.check_and_fill(&context, assembled)?;
+    let mut templates = templates.borrow_mut();
+    if let Some(kind) = kind {
+        templates.keep_gate(kind, site, &assembled.code, (patchable_jump, addr));
+    }
+    if let (Some(kind), Some(stub)) = (again, &preparation.new.stub) {
+        let bytes = &*stub.code;
+        let stub = Chunk { addr, bytes };
+        let code = (stub, &assembled.declared);
+        templates.keep_stub(
+            (kind, sequence),
+            site,
+            environment,
+            code,
+            (&body.holes, &body.alike),
+        );
+    }
+    Ok(addr)
+}
+
+/// The bytes of a site as they are for a thread that arrives: with a jump there, before nops. What
+/// was settled behind the jump, and was checked then, is executed only by threads that are there.
+fn going_to(site: &Site, patchable_jump: PatchableJump, to: CodeAddr) -> Result<Assembled> {
+    let gate = jump(site, patchable_jump, to)?;
+    Ok(Assembled {
+        code: patchable_jump.armed(site.module().arch(), site.reserved(), gate),
         stub: None,
-        declared: Declared {
-            targets: vec![target],
-            ..Declared::default()
-        },
+        declared: Declared::default(),
         clobbers: RegSet::EMPTY,
         return_offsets: Vec::new(),
         used: patchable_jump.end(),
         holes: Vec::new(),
         alike: Vec::new(),
-    };
-    let used = put_jump(preparation, patchable_jump, exit_stub, assembled)?;
+    })
+}
+
+fn invalidate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
+    let exit_stub = preparation.invalidation_exit_stub()?;
+    check_exit(preparation, patchable_jump, exit_stub)?;
+    let used = close(preparation, patchable_jump, exit_stub)?;
     let installed = preparation.installed_sequence();
     preparation.describe(Status::Invalidated, installed.as_ref());
     Ok(used)
+}
+
+/// Checks the site that jumps to its exit stub, once for each kind of site: what is before the jump
+/// is the same in all of them.
+fn check_exit(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, to: CodeAddr) -> Result<()> {
+    let (site, templates) = (preparation.site, preparation.templates);
+    let kind = preparation.state.lasting.kind;
+    if kind.is_some_and(|kind| templates.borrow().gate(kind).is_some()) {
+        return Ok(());
+    }
+    let mut assembled = going_to(site, patchable_jump, to)?;
+    assembled.declared.targets.push(DeclaredTarget {
+        addr: to,
+        on_return: OnReturn::Never,
+    });
+    let assembled = preparation.check_and_fill(&site.context(&[]), assembled)?;
+    if let Some(kind) = kind {
+        let mut templates = templates.borrow_mut();
+        templates.keep_gate(kind, site, &assembled.code, (patchable_jump, to));
+    }
+    Ok(())
 }
 
 /// The armed form comes back, whose bytes were checked when the site was armed. Where its patchable
@@ -224,25 +318,24 @@ fn put_gate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, ga
     preparation.put(&bytes, &[]);
 }
 
-/// Says which bytes the site gets, whose patchable jump goes to `to`. They are checked as they are
-/// for a thread that arrives: what was settled behind the jump, and was checked then, is executed
-/// only by threads that are there.
-fn put_jump(
-    preparation: &mut Preparation<'_>,
-    patchable_jump: PatchableJump,
-    to: CodeAddr,
-    mut assembled: Assembled,
-) -> Result<Len> {
-    let site = preparation.site;
-    let arch = site.module().arch();
-    let gate = jump(site, patchable_jump, to)?;
-    assembled.code = patchable_jump.armed(arch, site.reserved(), gate);
-    preparation.check_and_fill(&site.context(&[]), assembled)?;
-    let armed = preparation.state.lasting.live.as_ref();
+/// Makes the gate go to `to`, a stub that was checked with its site, or an exit stub.
+fn close(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, to: CodeAddr) -> Result<Len> {
+    let (site, lasting) = (preparation.site, &preparation.state.lasting);
+    let armed = lasting.live.as_ref();
     if armed.is_some_and(|armed| armed.is_trapped) {
         return gate::change(preparation, patchable_jump, to, false);
     }
-    put_gate(preparation, patchable_jump, gate);
+    let templates = preparation.templates.borrow();
+    if let Some(gate) = lasting.kind.and_then(|kind| templates.gate(kind)) {
+        let new = &mut preparation.new.bytes;
+        short::assign(new, &preparation.state.installed.bytes);
+        patchable_jump.put(jump(site, patchable_jump, to)?, new);
+        if gate.admits(lasting.range, to, preparation.sides()) {
+            return exchange_jump(preparation, patchable_jump);
+        }
+    }
+    drop(templates);
+    put_gate(preparation, patchable_jump, jump(site, patchable_jump, to)?);
     finish(preparation, patchable_jump)
 }
 
@@ -251,18 +344,31 @@ fn put_jump(
 fn finish(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
     let site = preparation.site;
     let (old, new) = preparation.sides();
-    verify::check_exchange(&site.context(&[]), old, new)?;
-    let (Some(old), Some(new)) = (patchable_jump.of_site(old), patchable_jump.of_site(new)) else {
+    let (Some(before), Some(after)) = (patchable_jump.of_site(old), patchable_jump.of_site(new)) else {
         return Err(refused(site, "it has no patchable jump"));
     };
-    if !arch::exchange::allowed(site.module().arch(), &old, &new) {
+    if !arch::exchange::allowed(site.module().arch(), &before, &after) {
         return Err(refused(
             site,
             "its patchable jump is no nop or jump that may be exchanged",
         ));
     }
-    let memory = site.memory()?;
-    let exchange = JumpExchange::new(memory, patchable_jump.addr, (&old, &new));
+    let kind = preparation.state.lasting.kind;
+    let mut templates = preparation.templates.borrow_mut();
+    templates.check_exchange(kind, site, (old, new))?;
+    drop(templates);
+    exchange_jump(preparation, patchable_jump)
+}
+
+/// Makes the exchange of the patchable jump, which was checked, part of the change.
+fn exchange_jump(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
+    let site = preparation.site;
+    let (old, new) = preparation.sides();
+    let bytes = patchable_jump.offset.as_usize()..patchable_jump.end().as_usize();
+    let (Some(old), Some(new)) = (old.get(bytes.clone()), new.get(bytes)) else {
+        return Err(refused(site, "it has no patchable jump"));
+    };
+    let exchange = JumpExchange::new(site.memory()?, patchable_jump.addr, (old, new));
     preparation.exchange = Some(Box::new(exchange));
     Ok(patchable_jump.end())
 }

@@ -70,7 +70,9 @@ use parking_lot::{Mutex, RwLock};
 
 pub use builder::EngineBuilder;
 pub use commit::Prepared;
-pub use exits::{ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, StackAt};
+pub use exits::{
+    ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, StackAt,
+};
 pub use journal::JournalEntry;
 pub use live::Settled;
 pub use load::{LoadedCode, Registration};

@@ -14,6 +14,7 @@
 //! again can be told from a thread that only has to wait.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -398,7 +399,11 @@ impl Shared {
 
     /// Tells that a sequence was published for a site.
     #[cold]
-    pub(super) fn tell_published(&self, site: &Site, code: &[(CodeKind, CodeRange, Box<[StackAt]>)]) {
+    pub(super) fn tell_published(
+        &self,
+        site: &Site,
+        code: &[(CodeKind, CodeRange, Cow<'static, [StackAt]>)],
+    ) {
         for (kind, range, stack) in code {
             self.tell_code(site, *kind, *range, 0, stack);
         }

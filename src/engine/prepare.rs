@@ -2,10 +2,11 @@
 //! refused is refused here; nothing that is executed is touched.
 
 use std::cell::RefCell;
+use std::sync::LazyLock;
 
 use super::change::{OldStub, SiteChange};
 use super::commit::Prepared;
-use super::exits::{ExitCode, ExitRequest, ExitResumption, Role};
+use super::exits::{ExitResumption, Role};
 use super::live::{self, JumpExchange};
 use super::observe::{Boxed, CodeOwner};
 use super::state::{
@@ -22,6 +23,9 @@ use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
 use crate::{Error, Result};
+
+/// What an invalidated site holds: a way to its exit stub.
+static EXIT: LazyLock<Sequence> = LazyLock::new(|| Sequence::new().jump(Target::Deopt));
 
 /// Prepares changes of sites that are different ones.
 pub(super) fn prepare<'e, 's>(
@@ -74,7 +78,7 @@ pub(super) fn prepare<'e, 's>(
 pub(super) struct Preparation<'a> {
     pub(super) shared: &'a Shared,
     pub(super) state: &'a SiteState,
-    templates: &'a RefCell<Templates>,
+    pub(super) templates: &'a RefCell<Templates>,
     pub(super) site: &'a Site,
     /// Whether it would have been prepared otherwise, had its code been run.
     until_run: bool,
@@ -191,27 +195,36 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// The site gets the sequence: by a template that is filled with its values, or assembled and
-    /// checked.
+    /// The site gets the sequence.
     fn patch(&mut self, sequence: &Sequence, status: Status) -> Result<Len> {
         let environment = self.environment(sequence, None)?;
-        let (kind, new) = (self.state.lasting.kind, &mut self.new);
-        // Templates know of no return offsets to keep.
-        let kind = kind.filter(|_| new.return_offsets.is_empty() && sequence.outline().is_whole());
+        let used = self.install(sequence, &environment)?;
+        // protection: the-installed-sequence-is-the-one-asked-for
+        self.describe(status, Some(sequence));
+        Ok(used)
+    }
+
+    /// Makes the bytes of the site those of the sequence: by a template that is filled with its
+    /// values, or assembled and checked.
+    #[inline(always)] // A call of its own copies what it returns.
+    fn install(&mut self, sequence: &Sequence, environment: &Environment) -> Result<Len> {
+        let (outline, new) = (sequence.outline(), &mut self.new);
+        let kind = self.state.lasting.kind.filter(|_| outline.is_whole());
+        let kind = match new.return_offsets.is_empty() {
+            true => kind,
+            // protection: kept-return-offsets-are-told-apart
+            false => kind.and_then(|kind| self.templates.borrow_mut().returning(kind, &new.return_offsets)),
+        };
         if let Some(kind) = kind {
             let _stage = latency::enter(Stage::Assemble);
-            let (outline, last) = (sequence.outline(), &self.state.lasting.template);
-            let templates = self.templates.borrow();
-            let used = templates.fill((kind, outline, last), self.site, &environment, new)?;
+            let (templates, last) = (self.templates.borrow(), &self.state.lasting.template);
+            let used = templates.fill((kind, outline, last), self.site, environment, new)?;
             if let Some(used) = used {
-                // protection: the-installed-sequence-is-the-one-asked-for
-                new.describe(status, Some(sequence.clone()));
                 return Ok(used);
             }
         }
-        let assembled = self.lower(kind, sequence, &environment)?;
+        let assembled = self.lower(kind, sequence, environment)?;
         self.put(&assembled.code, &assembled.return_offsets);
-        self.describe(status, Some(sequence));
         Ok(assembled.used)
     }
 
@@ -232,8 +245,9 @@ impl<'a> Preparation<'a> {
         let assembled = self.assemble(assemble, sequence, environment)?;
         let _stage = latency::enter(Stage::Assemble);
         if let Some(kind) = kind.filter(|_| self.new.stub.is_none()) {
+            let context = self.site.context(&self.new.return_offsets);
             let mut templates = self.templates.borrow_mut();
-            templates.keep((kind, sequence), self.site, environment, &assembled);
+            templates.keep((kind, sequence), (self.site, &context), environment, &assembled);
         }
         Ok(assembled)
     }
@@ -263,13 +277,14 @@ impl<'a> Preparation<'a> {
 
     fn invalidate(&mut self) -> Result<Len> {
         let exit_stub = self.invalidation_exit_stub()?;
-        let sequence = Sequence::new().jump(Target::Deopt);
-        let environment = self.environment(&sequence, Some(exit_stub))?;
-        let assembled = self.assemble(sequence::assemble, &sequence, &environment)?;
-        self.put(&assembled.code, &assembled.return_offsets);
+        let environment = Environment {
+            miss: None,
+            deopt: Some(exit_stub),
+        };
+        let used = self.install(&EXIT, &environment)?;
         let installed = self.installed_sequence();
         self.describe(Status::Invalidated, installed.as_ref());
-        Ok(assembled.used)
+        Ok(used)
     }
 
     /// The original bytes go through no assembler; what must hold for them is that they keep the
@@ -334,7 +349,7 @@ impl<'a> Preparation<'a> {
                 .any(|t| t.on_return != OnReturn::Never);
             // protection: stub-is-filled-before-the-patchable-jump
             self.shared.stubs.fill(&stub.slot, &code.bytes)?;
-            stub.code = code.bytes;
+            stub.code = code.bytes.into();
         }
         Ok(assembled)
     }
@@ -395,7 +410,7 @@ impl<'a> Preparation<'a> {
         let environment = self.environment(sequence, None)?;
         let site = self.site;
         let context = site.context(&[]);
-        let len = sequence::stub_len(sequence, &context, &environment)?;
+        let len = sequence::lower_stub(sequence, &context, &environment)?.len();
         let slot = self.shared.stubs.alloc(len, self.state.lasting.range)?;
         let addr = slot.addr();
         self.new.stub = Some(Stub::empty(slot, self.owner()));
@@ -424,38 +439,19 @@ impl<'a> Preparation<'a> {
             site: self.site.name(),
             role: role.name(),
         })?;
-        let slot = self.shared.stubs.alloc(
-            exits.bound(self.site, role, resumption)?,
-            self.state.lasting.range,
-        )?;
-        let at = slot.addr();
-        let made = exits.encode(&ExitRequest {
-            site: self.site,
-            role,
-            at,
-            resumption,
+        let (near, asked) = (self.state.lasting.range, (role, resumption));
+        let made = self.shared.make_exit(&**exits, self.site, asked, near)?;
+        let at = made.slot.addr();
+        // Most sites have one.
+        self.exit_stubs.reserve_exact(1);
+        self.exit_stubs.push(ExitStub {
+            kind,
+            slot: made.slot,
+            owner: self.owner(),
+            stack: made.stack,
+            resumes_in: None,
+            _keep: made.keep,
         });
-        let made = made.and_then(|code| {
-            self.shared.stubs.fill(&slot, &code.bytes)?;
-            Ok(code)
-        });
-        match made {
-            Ok(ExitCode { keep, stack, .. }) => {
-                self.exit_stubs.push(ExitStub {
-                    kind,
-                    slot,
-                    owner: self.owner(),
-                    stack: stack.into(),
-                    resumes_in: None,
-                    _keep: keep,
-                });
-                Ok(at)
-            }
-            Err(error) => {
-                // protection: exit-stub-that-cannot-be-made-is-freed
-                self.shared.stubs.discard(slot);
-                Err(error)
-            }
-        }
+        Ok(at)
     }
 }

@@ -1,8 +1,9 @@
 //! What the engine remembers of sites that it has changed. A site that was never changed has no
 //! state.
 
-use core::any::Any;
 use core::cell::{Cell, OnceCell, RefCell};
+use core::mem;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -10,14 +11,14 @@ use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use super::change::{ChangeSet, FEW};
-use super::exits::StackAt;
+use super::exits::{ExitKeep, StackAt};
 use super::journal::{Journal, JournalEntry, Record};
 use super::live::{Armed, Settling};
 use super::observe::CodeOwner;
 use super::retire::{RetireList, RetiredCode};
 use super::templates::Templates;
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::SiteKind;
+use crate::arch::{Arch, SiteKind};
 use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
 use crate::memory::short::{self, Bytes};
@@ -59,11 +60,11 @@ pub(super) struct ExitStub {
     pub(super) kind: ExitStubKind,
     pub(super) slot: StubSlot,
     pub(super) owner: CodeOwner,
-    pub(super) stack: Box<[StackAt]>,
+    pub(super) stack: Cow<'static, [StackAt]>,
     /// Of the stub in which a thread that leaves it goes on, if it is one.
     pub(super) resumes_in: Option<StubReference>,
     /// What the code refers to.
-    pub(super) _keep: Box<dyn Any + Send + Sync>,
+    pub(super) _keep: ExitKeep,
 }
 
 /// Offsets in a site to which return addresses may point, ascending. Most sites have none.
@@ -129,7 +130,7 @@ pub(super) struct Lasting {
 pub(super) struct Stub {
     pub(super) slot: StubSlot,
     pub(super) owner: CodeOwner,
-    pub(super) code: Vec<u8>,
+    pub(super) code: Bytes,
     /// Whether a callee of it could return into it.
     pub(super) calls: bool,
     /// One more than there are exits that resume in it, if there ever was one.
@@ -145,7 +146,7 @@ impl Stub {
         Box::new(Self {
             slot,
             owner,
-            code: Vec::new(),
+            code: Bytes::new(),
             calls: true,
             exits: OnceCell::new(),
         })
@@ -205,14 +206,20 @@ impl Installed {
 }
 
 impl SiteState {
-    /// The state of a site that has not been changed yet.
-    fn unchanged(site: &Site) -> Result<Self> {
+    /// The state of a site that has not been changed yet, in which calls return to these offsets.
+    fn unchanged(site: &Site, returns: &[u32]) -> Self {
         // protection: old-bytes-are-compared-before-the-first-patch
-        let displaced = site.displaced();
-        let returns = returns_of(site, displaced)?;
-        let original = displaced.get(..site.reserved().as_usize());
-        let original = original.expect("what a site displaces begins with its reserved bytes");
-        Ok(Self::new(site, original.into(), displaced.into(), &returns, None))
+        let displaced: Arc<[u8]> = site.displaced().into();
+        let reserved = site.reserved().as_usize();
+        let original = match displaced.len() == reserved {
+            true => Arc::clone(&displaced),
+            false => {
+                let original = displaced.get(..reserved);
+                let original = original.expect("what a site displaces begins with its reserved bytes");
+                original.into()
+            }
+        };
+        Self::new(site, original, displaced, returns, None)
     }
 
     /// The state of a live site that has just been armed. What `restore` puts back is its armed
@@ -339,6 +346,9 @@ pub(super) struct States {
     pub(super) retired: RetireList<RetiredCode>,
     /// Live sites whose gate was closed since they were looked at for being settled.
     closed: Vec<SiteKey>,
+    /// Where calls return to in the bytes of a site, by its architecture, length and bytes: of the
+    /// site that was looked at last.
+    last_returns: Option<((Arch, Len), Box<[u8]>, ReturnOffsets)>,
     /// Sites that are settled when every thread has passed their epoch.
     pub(super) settling: Vec<Settling>,
     /// Whether any site was ever closed by a trap, and left so.
@@ -362,6 +372,13 @@ impl States {
             journal: Journal::new(journal),
             ..Self::default()
         }
+    }
+
+    /// Gives a live site, which has just been armed, its state.
+    pub(super) fn insert_armed(&mut self, site: &Site, mut state: SiteState) {
+        let jump = state.lasting.live.as_ref().map(|armed| armed.patchable_jump);
+        state.lasting.kind = self.templates.get_mut().site(&site.context(&[]), jump);
+        self.insert(site.key(), state);
     }
 
     /// Gives a site its state.
@@ -409,11 +426,31 @@ impl States {
     /// Makes the state of a site that has not been changed yet.
     #[inline(never)]
     fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
-        let mut state = SiteState::unchanged(site)?;
+        let returns = self.returns_of_unchanged(site)?;
+        let mut state = SiteState::unchanged(site, &returns);
         if !site.module().is_live() {
-            state.lasting.kind = self.templates.get_mut().site(&site.context(&[]));
+            state.lasting.kind = self.templates.get_mut().site(&site.context(&[]), None);
         }
         Ok(self.insert(site.key(), state))
+    }
+
+    /// As [`returns_of`], of a site that has not been changed. Most have the same bytes as the one
+    /// that was asked about before.
+    fn returns_of_unchanged(&mut self, site: &Site) -> Result<ReturnOffsets> {
+        let key = (site.module().arch(), site.reserved());
+        let displaced = site.displaced();
+        if site.told_return_offsets().next().is_none() {
+            if let Some((last, bytes, returns)) = &self.last_returns {
+                // protection: returns-are-those-of-the-bytes
+                if *last == key && **bytes == *displaced {
+                    return Ok(returns.clone());
+                }
+            }
+            let returns = returns_of(site, displaced)?;
+            self.last_returns = Some((key, displaced.into(), returns.clone()));
+            return Ok(returns);
+        }
+        returns_of(site, displaced)
     }
 
     /// The site one of whose stubs or exit stubs contains `addr`.
@@ -464,7 +501,11 @@ impl States {
 
     /// Adds exit stubs to those of a site.
     pub(super) fn keep_exit_stubs(&mut self, index: StateIndex, exit_stubs: &mut Vec<ExitStub>) {
-        self.written(index).lasting.exit_stubs.append(exit_stubs);
+        let kept = &mut self.written(index).lasting.exit_stubs;
+        match kept.is_empty() {
+            true => mem::swap(kept, exit_stubs),
+            false => kept.append(exit_stubs),
+        }
     }
 
     /// Notes that a stub or exit stub of a site is reclaimed. A site that is gone counts nothing.

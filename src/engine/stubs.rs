@@ -1,5 +1,7 @@
 //! Stubs that the runtime publishes for a site, for sequences of the site to branch to.
 
+use std::borrow::Cow;
+
 use super::observe::{CodeKind, CodeOwner};
 use super::prepare::Preparation;
 use super::state::{ExitStub, States};
@@ -56,7 +58,7 @@ fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequenc
         )
     });
     let made: Vec<_> = made
-        .chain([(CodeKind::Published, range, Box::default())])
+        .chain([(CodeKind::Published, range, Cow::default())])
         .collect();
     let of_no_change = |exit_stub: ExitStub| ExitStub {
         owner: CodeOwner {

@@ -12,8 +12,12 @@
 //! that it finds of a value add up to that, but for a difference that is the same as in the code of
 //! which the template was made.
 //!
+//! A live site has its sequence in a stub, which is filled in the same way: its template has a hole
+//! more, the distance to the end of the site. The site itself gets a jump there, which is checked
+//! once for each kind of site, too: see [`GateTemplate`].
+//!
 //! Invariants: a template is filled only for sites whose record, shape and conventions are those
-//! for which its code was checked, word by word, and that have no return offsets to keep. Each
+//! for which its code was checked, word by word, and that have the same return offsets to keep. Each
 //! value that may vary has a hole, and each open field is a hole; a sequence for which that does
 //! not hold is assembled each time. What cannot be filled (a value for which the instructions are
 //! others, a target out of reach, or so near that a branch there is short) is assembled, too; what
@@ -24,12 +28,12 @@ use core::cell::Cell;
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::state::Installed;
 use crate::Result;
 use crate::addr::{CodeAddr, Len};
-use crate::arch::{SiteContext, SiteKind};
+use crate::arch::{Declared, OnReturn, SiteContext, SiteKind};
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
 use crate::sequence::{
@@ -37,7 +41,8 @@ use crate::sequence::{
 };
 use crate::site::Site;
 use crate::stackmap::{Constants, Location, LocationKind};
-use crate::verify::{self, Content, OpenField};
+use crate::verify::{self, Chunk, Content, GateTemplate, OpenField, Place};
+use patchpoint_asm::live::PatchableJump;
 
 /// How many kinds of sites are told apart; sites of further kinds are assembled for each time.
 const SITES: usize = 4096;
@@ -51,6 +56,8 @@ pub(super) struct Templates {
     sites: HashMap<Box<[u64]>, u32, RandomState>,
     /// Of each kind, what is known of sequences, by the words of their outlines.
     known: Vec<HashMap<Box<[u64]>, KnownSequence, RandomState>>,
+    /// Of each kind, its gate, where its sites are live and one was closed.
+    gates: Vec<Option<GateTemplate>>,
     templates: Vec<Template>,
     /// How many sequences are known.
     len: usize,
@@ -72,8 +79,8 @@ enum KnownSequence {
     Template(u32),
 }
 
-/// Code with holes.
-struct Template {
+/// Code with holes: of a site, or of a live site's stub.
+pub(super) struct Template {
     /// The kind of sites for which it was assembled.
     kind: u32,
     /// The checker's view of it, in which the holes are open.
@@ -84,10 +91,12 @@ struct Template {
     holes: SmallVec<[(Hole, FilledFrom); 4]>,
     /// What has to be the same of values, and is of those of which the template was made.
     alike: SmallVec<[(Alike, Class); 2]>,
-    /// Offsets to which calls of the code return.
+    /// Offsets to which calls of the code return; a stub's are not asked for.
     returns: Vec<u32>,
     /// The length of the code without nops.
     used: Len,
+    /// Whether something may return into it that it has called.
+    pub(super) calls: bool,
 }
 
 /// What a hole is filled from.
@@ -100,32 +109,95 @@ enum FilledFrom {
     More { number: usize },
     /// The distance to the target of that number.
     Target(usize),
+    /// The distance from a stub to the end of its site.
+    End,
 }
 
 /// What the holes of a template have to hold, in their order.
 type Contents = SmallVec<[Content; 4]>;
 
-/// Whether no two targets have the same address: contracts of one would then bind the other.
+/// Whether no two targets have the same address, and none that of the site's end: contracts of one
+/// would then bind the other.
 #[inline]
-fn are_apart(targets: &[Target], environment: &Environment) -> bool {
+fn are_apart(targets: &[Target], environment: &Environment, end: CodeAddr) -> bool {
     targets.split_last().is_none_or(|(last, others)| {
-        let same = |other: &Target| environment.address(*other) == environment.address(*last);
-        !others.iter().any(same) && are_apart(others, environment)
+        let last = environment.address(*last);
+        let same = |other: &Target| environment.address(*other) == last;
+        last != Some(end) && !others.iter().any(same) && are_apart(others, environment, end)
     })
 }
 
 impl Templates {
-    /// The number of a kind of site, if it is known or can be.
-    pub(super) fn site(&mut self, site: &SiteContext<'_>) -> Option<u32> {
-        let words = words(site);
+    /// The number of a kind of site, if it is known or can be. Live sites are of the same kind if
+    /// their patchable jumps lie alike.
+    pub(super) fn site(&mut self, site: &SiteContext<'_>, jump: Option<PatchableJump>) -> Option<u32> {
+        let mut words = words(site);
+        // protection: live-sites-are-told-apart
+        words.extend(
+            jump.map(|jump| 1 << 63 | u64::from(jump.offset.get()) << 32 | u64::from(jump.len.get())),
+        );
         if let Some(number) = self.sites.get(&*words) {
             return Some(*number);
         }
+        self.add_kind(&words)
+    }
+
+    /// The number of sites of that kind that have such return offsets to keep, if it is known or can
+    /// be.
+    pub(super) fn returning(&mut self, kind: u32, return_offsets: &[u32]) -> Option<u32> {
+        // No site's own words begin like this.
+        let mut words: SmallVec<[u64; 4]> = smallvec![u64::MAX, kind.into()];
+        words.extend(return_offsets.iter().copied().map(u64::from));
+        match self.sites.get(&*words) {
+            Some(number) => Some(*number),
+            None => self.add_kind(&words),
+        }
+    }
+
+    fn add_kind(&mut self, words: &[u64]) -> Option<u32> {
         let number = u32::try_from(self.sites.len()).ok();
         let number = number.filter(|number| (*number as usize) < SITES)?;
         self.sites.insert(words.into(), number);
         self.known.push(HashMap::default());
+        self.gates.push(None);
         Some(number)
+    }
+
+    /// The gate of sites of that kind, once one of them was closed.
+    #[inline]
+    pub(super) fn gate(&self, kind: u32) -> Option<&GateTemplate> {
+        self.gates.get(kind as usize)?.as_ref()
+    }
+
+    /// Keeps the gate of a site of that kind, whose bytes `code` were checked, and in which `jump` goes
+    /// to `to`.
+    pub(super) fn keep_gate(
+        &mut self,
+        kind: u32,
+        site: &Site,
+        code: &[u8],
+        (jump, to): (PatchableJump, CodeAddr),
+    ) {
+        if let Some(gate) = self.gates.get_mut(kind as usize).filter(|gate| gate.is_none()) {
+            let jump = (jump.offset.as_usize(), jump.end().as_usize());
+            *gate = GateTemplate::of(&site.context(&[]), code, jump, to);
+        }
+    }
+
+    /// Checks that a site of that kind may be made `new` by exchanging its patchable jump, and
+    /// notes it for others.
+    pub(super) fn check_exchange(
+        &mut self,
+        kind: Option<u32>,
+        site: &Site,
+        (old, new): (&[u8], &[u8]),
+    ) -> Result<()> {
+        let gate = kind.and_then(|kind| self.gates.get_mut(kind as usize)?.as_mut());
+        let context = site.context(&[]);
+        Ok(match gate {
+            Some(gate) => gate.note(&context, old, new),
+            None => verify::check_exchange(&context, old, new),
+        }?)
     }
 
     #[inline(never)]
@@ -152,29 +224,57 @@ impl Templates {
         environment: &Environment,
         into: &mut Installed,
     ) -> Result<Option<Len>> {
-        let guess = self.templates.get(last.get() as usize).filter(|template| {
-            // protection: guessed-templates-are-looked-at
-            template.kind == kind && template.sequence.outline().words() == outline.words()
-        });
-        let Some(template) = guess.or_else(|| self.find((kind, outline), last)) else {
+        let Some(template) = self.template((kind, outline), last) else {
             return Ok(None);
         };
-        if outline.targets().len() > 1 && !are_apart(outline.targets(), environment) {
+        let place = Place::Site(site.range());
+        if !self.fill_at(template, place, (site, outline), environment, &mut into.bytes)? {
             return Ok(None);
-        }
-        let (range, code) = (site.range(), &mut into.bytes);
-        let Some(contents) = template.fill(range.start(), outline, environment, code) else {
-            return Ok(None);
-        };
-        #[cfg(test)]
-        self.damage(code);
-        let _stage = latency::enter(Stage::Verify);
-        if !template.checked.admits(range, code, &contents) {
-            return Err(verify::Error::Filled { site: site.name() }.into());
         }
         into.returns.clear();
         into.returns.extend(&template.returns);
         Ok(Some(template.used))
+    }
+
+    /// The template of a sequence at sites of that kind. `last` is of the site: it is often the one
+    /// with that number.
+    #[inline]
+    pub(super) fn template(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
+        let guess = self.templates.get(last.get() as usize).filter(|template| {
+            // protection: guessed-templates-are-looked-at
+            template.kind == kind && template.sequence.outline().words() == outline.words()
+        });
+        guess.or_else(|| self.find((kind, outline), last))
+    }
+
+    /// Makes the code of a sequence at a place. `false` if its template cannot be filled.
+    ///
+    /// # Errors
+    /// [`verify::Error::Filled`]: what was filled is not what was asked for.
+    #[inline]
+    pub(super) fn fill_at(
+        &self,
+        template: &Template,
+        place: Place,
+        (site, outline): (&Site, &Outline),
+        environment: &Environment,
+        code: &mut Bytes,
+    ) -> Result<bool> {
+        let targets = outline.targets();
+        let is_alone = targets.len() <= 1 && matches!(place, Place::Site(_));
+        if !is_alone && !are_apart(targets, environment, site.end()) {
+            return Ok(false);
+        }
+        let Some(contents) = template.fill(place, outline, environment, code) else {
+            return Ok(false);
+        };
+        #[cfg(test)]
+        self.damage(code);
+        let _stage = latency::enter(Stage::Verify);
+        match template.checked.admits(place, code, &contents) {
+            true => Ok(true),
+            false => Err(verify::Error::Filled { site: site.name() }.into()),
+        }
     }
 
     #[cfg(test)]
@@ -211,22 +311,74 @@ impl Templates {
     pub(super) fn keep(
         &mut self,
         (kind, sequence): (u32, &Sequence),
-        site: &Site,
+        (site, context): (&Site, &SiteContext<'_>),
         environment: &Environment,
         assembled: &Assembled,
     ) {
         // Where a branch is short, the sequence may have a template at another site.
         // protection: short-branches-are-in-no-template
-        let is_short = has_other_branches(sequence, assembled);
+        if has_other_branches(sequence, assembled) {
+            return;
+        }
+        let checked = verify::Template::of(context, &assembled.code, &assembled.declared);
+        self.keep_code(
+            (kind, sequence),
+            (site, environment),
+            checked,
+            &LaidOut {
+                code: &assembled.code,
+                holes: &assembled.holes,
+                alike: &assembled.alike,
+                declared: &assembled.declared,
+                returns: &assembled.return_offsets,
+                used: assembled.used,
+            },
+        );
+    }
+
+    /// The same for a stub.
+    pub(super) fn keep_stub(
+        &mut self,
+        (kind, sequence): (u32, &Sequence),
+        site: &Site,
+        environment: &Environment,
+        (stub, declared): (Chunk<'_>, &Declared),
+        (holes, alike): (&[Hole], &[Alike]),
+    ) {
+        let checked = verify::Template::of_stub(&site.context(&[]), stub, declared);
+        self.keep_code(
+            (kind, sequence),
+            (site, environment),
+            checked,
+            &LaidOut {
+                code: stub.bytes,
+                holes,
+                alike,
+                declared,
+                returns: &[],
+                used: Len::default(),
+            },
+        );
+    }
+
+    fn keep_code(
+        &mut self,
+        (kind, sequence): (u32, &Sequence),
+        (site, environment): (&Site, &Environment),
+        checked: Option<verify::Template>,
+        laid_out: &LaidOut<'_>,
+    ) {
         let words = sequence.outline().words();
         let known = self
             .known
             .get_mut(kind as usize)
             .and_then(|known| known.get_mut(words));
-        let Some(known) = known.filter(|_| !is_short) else {
+        let Some(known) = known else {
             return;
         };
-        *known = match Template::of((kind, sequence), &site.context(&[]), environment, assembled) {
+        let are_apart = are_apart(sequence.outline().targets(), environment, site.end());
+        let checked = checked.filter(|_| are_apart);
+        *known = match checked.and_then(|checked| Template::of((kind, sequence), checked, laid_out)) {
             Some(template) => {
                 self.templates.push(template);
                 KnownSequence::Template(self.templates.len() as u32 - 1)
@@ -254,34 +406,44 @@ impl Templates {
     }
 }
 
+/// Code that was assembled with its holes, and checked.
+struct LaidOut<'a> {
+    code: &'a [u8],
+    holes: &'a [Hole],
+    alike: &'a [Alike],
+    declared: &'a Declared,
+    returns: &'a [u32],
+    used: Len,
+}
+
 impl Template {
     /// Keeps those fields open that the encoder says are holes. `None` if the checker closes one of
     /// them, or a value that may vary has none.
     fn of(
         (kind, sequence): (u32, &Sequence),
-        site: &SiteContext<'_>,
-        environment: &Environment,
-        assembled: &Assembled,
+        mut checked: verify::Template,
+        laid_out: &LaidOut<'_>,
     ) -> Option<Self> {
         let outline = sequence.outline();
-        if !are_apart(outline.targets(), environment) {
-            return None;
-        }
-        let mut checked = verify::Template::of(site, &assembled.code, &assembled.declared)?;
         let varies = |hole: &&Hole| match hole.holds {
-            Holds::Value(number) => !is_alone(number, outline, &assembled.alike),
-            Holds::Target(_) => true,
+            Holds::Value(number) => !is_alone(number, outline, laid_out.alike),
+            Holds::Target(_) | Holds::End => true,
         };
         let hole_of = |field: &OpenField| {
-            let all = assembled.holes.iter().filter(varies);
+            let all = laid_out.holes.iter().filter(varies);
             all.copied().find(|hole| is_same(hole, field))
         };
-        checked.keep(&assembled.code, |field| hole_of(field).is_some());
+        checked.keep(laid_out.code, |field| hole_of(field).is_some());
         let mut holes = SmallVec::<[(Hole, FilledFrom); 4]>::new();
-        for field in checked.fields() {
-            let (hole, read) = (hole_of(field)?, field.read(&assembled.code)?);
+        for (at, field) in checked.fields().iter().enumerate() {
+            let (hole, read) = (hole_of(field)?, field.read(laid_out.code)?);
+            // The encoder and the checker agree on which of them is the end.
+            if (hole.holds == Holds::End) != checked.is_to_end(at) {
+                return None;
+            }
             let source = match hole.holds {
                 Holds::Target(number) => FilledFrom::Target(number as usize),
+                Holds::End => FilledFrom::End,
                 Holds::Value(number) if hole.goes_on => {
                     // Only the fields together are the value.
                     let mut before = holes.iter_mut().rev().map(|(_, source)| source);
@@ -311,15 +473,15 @@ impl Template {
         // protection: each-value-has-a-hole
         let is_whole = values.all(|(number, _)| {
             let number = number as u32;
-            is_alone(number, outline, &assembled.alike) || has(Holds::Value(number))
+            is_alone(number, outline, laid_out.alike) || has(Holds::Value(number))
         }) && targets.all(|number| has(Holds::Target(number as u32)));
         // protection: each-hole-is-open
-        let is_whole = is_whole && assembled.holes.iter().filter(varies).count() == holes.len();
+        let is_whole = is_whole && laid_out.holes.iter().filter(varies).count() == holes.len();
         let class = |alike: &Alike| {
             let value = outline.values().get(alike.number as usize)?;
             Some((*alike, alike.class(*value)))
         };
-        let alike: Option<_> = assembled.alike.iter().map(class).collect();
+        let alike: Option<_> = laid_out.alike.iter().map(class).collect();
         let alike = alike.filter(|_| is_whole)?;
         Some(Self {
             kind,
@@ -327,16 +489,27 @@ impl Template {
             alike,
             checked,
             sequence: sequence.clone(),
-            returns: assembled.return_offsets.clone(),
-            used: assembled.used,
+            returns: laid_out.returns.into(),
+            used: laid_out.used,
+            // protection: stub-of-a-template-calls
+            calls: laid_out
+                .declared
+                .targets
+                .iter()
+                .any(|t| t.on_return != OnReturn::Never),
         })
     }
 
-    /// Makes the code of a sequence for a site at that address, and says what each hole has to
-    /// hold. `None` if one of them cannot, or is not in the code.
+    /// How many bytes it has.
+    pub(super) fn len(&self) -> Len {
+        Len::of(self.checked.code()).expect("checked code is as long as a site or a stub is")
+    }
+
+    /// Makes the code of a sequence for that place, and says what each hole has to hold. `None` if
+    /// one of them cannot, or is not in the code.
     fn fill(
         &self,
-        at: CodeAddr,
+        place: Place,
         outline: &Outline,
         environment: &Environment,
         code: &mut Bytes,
@@ -368,20 +541,31 @@ impl Template {
                 }
                 FilledFrom::Target(number) => {
                     let to = environment.address(*outline.targets().get(number)?)?;
-                    let from = at.get().wrapping_add(u64::from(hole.reach.from));
-                    let distance = to.get().wrapping_sub(from);
-                    // The assembler takes another instruction for what is nearer or farther.
-                    // protection: distances-of-other-instructions-are-refused
-                    if !hole.reach.contains(distance as i64) {
-                        return None;
-                    }
-                    hole.field.put(distance, at_hole, code)?;
+                    put_distance(hole, (place, to), code)?;
+                    Content::Target(to)
+                }
+                FilledFrom::End => {
+                    let to = place.site().end();
+                    put_distance(hole, (place, to), code)?;
                     Content::Target(to)
                 }
             });
         }
         Some(contents)
     }
+}
+
+/// Puts the distance of a branch that goes to an address. `None` where the assembler takes another
+/// instruction for what is nearer or farther.
+#[inline]
+fn put_distance(hole: &Hole, (place, to): (Place, CodeAddr), code: &mut [u8]) -> Option<()> {
+    let from = place.at().get().wrapping_add(u64::from(hole.reach.from));
+    let distance = to.get().wrapping_sub(from);
+    // protection: distances-of-other-instructions-are-refused
+    if !hole.reach.contains(distance as i64) {
+        return None;
+    }
+    hole.field.put(distance, hole.at as usize, code)
 }
 
 /// Whether a branch that leaves the site is in a form whose distance is no hole. At other sites it
@@ -419,7 +603,7 @@ fn is_same(hole: &Hole, field: &OpenField) -> bool {
     (hole.at as usize, hole.field.len as usize, hole.field.order) == (field.at, field.len, order)
         && hole.field.mask() == field.mask()
         && hole.lowest() == field.lowest()
-        && matches!(hole.holds, Holds::Target(_)) == field.counts_from.is_some()
+        && matches!(hole.holds, Holds::Target(_) | Holds::End) == field.counts_from.is_some()
 }
 
 /// All of a site that assembling and checking look at, but for its address, its return offsets and

@@ -1,14 +1,16 @@
 //! One cache: its entries, and the change of its site from one state to the next.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::caches::Settings;
+use super::builder::Settings;
 use super::entry::{Entry, Key};
 use super::lower::{self, Counter as Counts};
 use super::policy::{Decision, History};
+use super::shared::{SharedCache, SiteProbe};
 use super::stats::{CacheStats, Counting, Order};
 use crate::engine::{Engine, Status};
 use crate::memory::Counter;
@@ -88,6 +90,8 @@ pub(super) struct Cell {
 pub(super) struct Inner {
     state: CacheState,
     entries: Vec<Installed>,
+    /// What a megamorphic site looks up in the shared cache, if it does.
+    probe: Option<Box<SiteProbe>>,
     /// All counters that the site's code has ever used. Those that no entry uses are used again:
     /// code that still counts there adds a few hits to the wrong entry, but never to freed memory.
     counters: Vec<Counter>,
@@ -110,12 +114,19 @@ struct Installed {
     entry: Arc<Entry>,
     /// Where it counts, and what was there when it began.
     counter: Option<(Counter, u64)>,
+    /// Its hits when the chain was last ordered.
+    ordered_at: u64,
 }
 
 impl Installed {
     fn hits(&self) -> Option<u64> {
         let (counter, from) = self.counter.as_ref()?;
         Some(counter.get().wrapping_sub(*from))
+    }
+
+    /// The hits since the chain was last ordered.
+    fn recent_hits(&self) -> Option<u64> {
+        Some(self.hits()?.saturating_sub(self.ordered_at))
     }
 }
 
@@ -125,8 +136,15 @@ pub(super) struct NextState {
     entries: Vec<Installed>,
     /// Whether entries are lost because they do not hold any more: what makes a cache back off.
     retracts: bool,
+    probe: Option<Box<SiteProbe>>,
     /// The sequence of its site.
     pub(super) sequence: Sequence,
+}
+
+impl NextState {
+    pub(super) fn has_probe(&self) -> bool {
+        self.probe.is_some()
+    }
 }
 
 impl Cell {
@@ -138,6 +156,7 @@ impl Cell {
             inner: Mutex::new(Inner {
                 state: CacheState::Uninitialized,
                 entries: Vec::new(),
+                probe: None,
                 counters: Vec::new(),
                 changed_at: 0,
                 patient_until: 0,
@@ -209,14 +228,14 @@ impl Inner {
         self.entries.iter().any(|installed| depends(installed, keys))
     }
 
-    /// What becomes of the cache with an entry that a lookup has handed over; `None` if nothing
-    /// changes.
+    /// What becomes of the cache with an entry that a lookup has handed over; `None` if its site
+    /// stays as it is. What the site finds in the shared cache is put there.
     pub(super) fn learn(
         &mut self,
         engine: &Engine,
         cell: &Cell,
         entry: Entry,
-        settings: &Settings,
+        (settings, shared): (&Settings, Option<&SharedCache>),
     ) -> Result<Option<NextState>> {
         let all_misses = cell.misses.load(Ordering::Relaxed);
         let known = |installed: &Installed| installed.entry.serves_the_same(&entry);
@@ -233,14 +252,29 @@ impl Inner {
             megamorphic: self.megamorphic,
         };
         let kept = match settings.policy.decide(&history) {
-            Decision::Ignore => return Ok(None),
-            Decision::GoMegamorphic => return Ok(Some(Self::generic(cell, settings))),
+            Decision::Ignore => {
+                if let (Some(shared), Some(this)) = (shared, &self.probe) {
+                    share(shared, this, &entry);
+                }
+                return Ok(None);
+            }
+            Decision::GoMegamorphic => {
+                let Some(probing) = Self::probing(engine, cell, shared)? else {
+                    return Ok(Some(Self::generic(cell, settings)));
+                };
+                if let (Some(shared), Some(this)) = (shared, &probing.probe) {
+                    let chain = self.entries.iter().map(|installed| &*installed.entry);
+                    chain.chain([&entry]).for_each(|entry| share(shared, this, entry));
+                }
+                return Ok(Some(probing));
+            }
             Decision::Install => self.ordered(settings.order),
             Decision::Replace => Vec::new(),
         };
         let new = Installed {
             entry: Arc::new(entry),
             counter: self.counter(engine, settings.counting, &kept)?,
+            ordered_at: 0,
         };
         let mut entries = kept;
         match settings.order {
@@ -267,16 +301,41 @@ impl Inner {
             state: CacheState::Uninitialized,
             entries: Vec::new(),
             retracts: false,
+            probe: None,
             sequence: Sequence::new().jump(Target::Miss),
         }
     }
 
-    fn generic(cell: &Cell, settings: &Settings) -> NextState {
+    /// The megamorphic cache whose site looks into the shared cache, if it can.
+    fn probing(engine: &Engine, cell: &Cell, shared: Option<&SharedCache>) -> Result<Option<NextState>> {
+        let Some(shared) = shared else {
+            return Ok(None);
+        };
+        // In a mirror the table is not there.
+        // protection: mirrored-code-does-not-probe
+        if engine.counter()?.is_shared() {
+            return Ok(None);
+        }
+        let Some(probe) = shared.probe_of(&cell.site) else {
+            return Ok(None);
+        };
+        Ok(Some(NextState {
+            state: CacheState::Megamorphic,
+            entries: Vec::new(),
+            retracts: false,
+            sequence: lower::probe(&cell.site, &probe)?,
+            probe: Some(Box::new(probe)),
+        }))
+    }
+
+    /// The megamorphic cache whose site does not look into the shared cache.
+    pub(super) fn generic(cell: &Cell, settings: &Settings) -> NextState {
         let generic = settings.generic.as_ref().and_then(|path| path(&cell.site));
         NextState {
             state: CacheState::Megamorphic,
             entries: Vec::new(),
             retracts: false,
+            probe: None,
             sequence: generic.unwrap_or_else(|| Sequence::new().jump(Target::Miss)),
         }
     }
@@ -300,17 +359,35 @@ impl Inner {
             state,
             entries,
             retracts: false,
+            probe: None,
             sequence,
         })
     }
 
     /// The entries, the most useful first.
     fn ordered(&self, order: Order) -> Vec<Installed> {
-        let mut entries = self.entries.clone();
+        // With room for one more.
+        let mut entries = Vec::with_capacity(self.entries.len() + 1);
+        entries.extend_from_slice(&self.entries);
         if order == Order::MostFrequent {
-            entries.sort_by_key(|installed| core::cmp::Reverse(installed.hits()));
+            entries.sort_by_key(|installed| Reverse(installed.recent_hits()));
         }
         entries
+    }
+
+    /// The chain with the most frequent entry first, if that pays.
+    pub(super) fn reordered(&self, cell: &Cell, settings: &Settings) -> Result<Option<NextState>> {
+        let hits: Option<Vec<u64>> = self.entries.iter().map(Installed::recent_hits).collect();
+        let pays = |hits: &Vec<u64>| hits.len() > 1 && settings.policy.reorders(hits);
+        // protection: chains-are-reordered-where-it-pays
+        if !hits.as_ref().is_some_and(pays) {
+            return Ok(None);
+        }
+        let mut entries = self.ordered(Order::MostFrequent);
+        for installed in &mut entries {
+            installed.ordered_at = installed.hits().unwrap_or(installed.ordered_at);
+        }
+        self.chain(cell, entries, settings).map(Some)
     }
 
     /// A counter that none of the kept entries uses.
@@ -360,6 +437,7 @@ impl Inner {
             self.retractions += u64::from(next.retracts && gone > 0);
         }
         self.entries = next.entries;
+        self.probe = next.probe;
         self.enter(cell, next.state);
     }
 
@@ -385,6 +463,11 @@ impl Inner {
         self.refusal = Some(why);
     }
 
+    /// The site refused its probe; it does without.
+    pub(super) fn probe_refused(&mut self, why: Error) {
+        self.refusal = Some(why);
+    }
+
     /// Whether the site can be changed no more; the cache learns nothing then.
     pub(super) fn check_alive(&mut self, cell: &Cell, engine: &Engine) -> bool {
         if matches!(
@@ -398,7 +481,15 @@ impl Inner {
 
     fn die(&mut self, cell: &Cell) {
         self.entries.clear();
+        self.probe = None;
         self.enter(cell, CacheState::Dead);
+    }
+}
+
+/// Puts an entry into the shared cache, if the probe can have it.
+fn share(shared: &SharedCache, this: &SiteProbe, entry: &Entry) {
+    if let Some(kept) = this.probe.keeps(entry) {
+        shared.insert(this.number, kept, &entry.keys);
     }
 }
 

@@ -5,140 +5,29 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
+use super::builder::{CachesBuilder, Settings};
 use super::cache::{Cache, Cell, Inner, NextState, is_final};
 use super::entry::{Entry, Key};
+use super::hash::WordHash;
 use super::miss::{Learn, Lookup, Miss};
-use super::policy::{Chain, Policy};
-use super::stats::{CacheStats, Counting, Order, Totals};
+#[cfg(doc)]
+use super::policy::Policy;
+use super::shared::{SharedCache, SharedStats};
+use super::stats::{CacheStats, Totals};
 use crate::addr::{CodeAddr, Len, RecordId};
 use crate::deopt::{Answer, ExitStubs, Frame};
-use crate::engine::{Engine, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, WeakEngine};
+use crate::engine::{
+    Engine, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, WeakEngine,
+};
 use crate::memory::fork::gate::Writing;
-use crate::sequence::Sequence;
+use crate::publish::{Attached, Epochs, GracePeriod, Level};
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result};
-
-/// The generic path of a site, if it has one.
-type GenericPath = Box<dyn Fn(&Site) -> Option<Sequence> + Send + Sync>;
-
-/// What all caches have in common.
-pub(super) struct Settings {
-    pub(super) policy: Box<dyn Policy>,
-    pub(super) counting: Counting,
-    pub(super) order: Order,
-    /// What a megamorphic site does.
-    pub(super) generic: Option<GenericPath>,
-    /// Whether lookups see every register.
-    whole_frames: bool,
-}
-
-/// Describes caches.
-pub struct CachesBuilder {
-    settings: Settings,
-}
-
-impl CachesBuilder {
-    /// Who decides what a cache becomes; [`Chain`] if nobody is named.
-    #[must_use]
-    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
-        self.settings.policy = Box::new(policy);
-        self
-    }
-
-    /// Whether hits are counted; they are not if nothing is said.
-    #[must_use]
-    pub fn counting(mut self, counting: Counting) -> Self {
-        self.settings.counting = counting;
-        self
-    }
-
-    /// In which order entries are tested; the most recent first if nothing is said.
-    #[must_use]
-    pub fn order(mut self, order: Order) -> Self {
-        self.settings.order = order;
-        self
-    }
-
-    /// What a megamorphic site does: the runtime's generic path, the same for all. If nothing is
-    /// said, it misses.
-    #[must_use]
-    pub fn megamorphic(self, sequence: Sequence) -> Self {
-        self.megamorphic_by(move |_| Some(sequence.clone()))
-    }
-
-    /// The same where sites have paths of their own: this is asked each time that one becomes
-    /// megamorphic. One for which it has none misses. It must neither miss nor change caches: the
-    /// cache is locked.
-    ///
-    /// ```
-    /// use patchpoint::ic::Caches;
-    /// use patchpoint::sequence::{Sequence, result};
-    ///
-    /// const GET_LENGTH: u64 = 7;
-    /// let caches = Caches::builder().megamorphic_by(|site| match site.id().get() {
-    ///     // What has no length has length 0.
-    ///     GET_LENGTH => Some(Sequence::new().mov(result(), 0u64)),
-    ///     _ => None,
-    /// });
-    /// # drop(caches);
-    /// ```
-    #[must_use]
-    pub fn megamorphic_by<P>(mut self, path: P) -> Self
-    where
-        P: Fn(&Site) -> Option<Sequence> + Send + Sync + 'static,
-    {
-        self.settings.generic = Some(Box::new(path));
-        self
-    }
-
-    /// Lets the lookup see the whole frame: every register, so that it can [leave](Learn::Leave)
-    /// the frame and walk to its callers. Without it, misses save the registers that are live,
-    /// where they are known (see [`ExitStubs::on_live_register_miss`]), which is faster.
-    #[must_use]
-    pub fn whole_frames(mut self) -> Self {
-        self.settings.whole_frames = true;
-        self
-    }
-
-    /// The caches, whose misses go to this lookup.
-    #[must_use]
-    pub fn lookup<L>(self, lookup: L) -> Caches
-    where
-        L: for<'f> Fn(&mut Miss<'_, 'f>) -> Learn<'f> + Send + Sync + 'static,
-    {
-        self.lookup_by(lookup)
-    }
-
-    /// The same for a type that implements [`Lookup`]: one of the runtime's, or a
-    /// [`CFunction`](crate::deopt::CFunction) of a [`CMiss`](super::CMiss).
-    #[must_use]
-    pub fn lookup_by(self, lookup: impl Lookup + 'static) -> Caches {
-        Caches {
-            shared: Arc::new(Shared {
-                lookup: Box::new(lookup),
-                settings: self.settings,
-                engine: RwLock::new(None),
-                cells: RwLock::new(HashMap::new()),
-                keys: Mutex::new(HashMap::new()),
-                retractions: AtomicU64::new(0),
-            }),
-        }
-    }
-}
-
-impl fmt::Debug for CachesBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("counting", &self.settings.counting)
-            .field("order", &self.settings.order)
-            .finish_non_exhaustive()
-    }
-}
 
 /// The inline caches of an engine. Cloning clones a handle.
 #[derive(Clone)]
@@ -149,11 +38,14 @@ pub struct Caches {
 struct Shared {
     lookup: Box<dyn Lookup>,
     settings: Settings,
+    shared_cache: Option<SharedCache>,
+    /// The engine's, by which it is known when records of the shared cache can be freed.
+    epochs: OnceLock<Epochs>,
     /// The engine whose sites have the caches, once one has.
     engine: RwLock<Option<WeakEngine>>,
-    cells: RwLock<HashMap<CodeAddr, Arc<Cell>>>,
+    cells: RwLock<HashMap<CodeAddr, Arc<Cell>, WordHash>>,
     /// The sites with an entry that depends, or depended, on a key.
-    keys: Mutex<HashMap<Key, BTreeSet<CodeAddr>>>,
+    keys: Mutex<HashMap<Key, BTreeSet<CodeAddr>, WordHash>>,
     /// How often entries have been retracted: what was looked up before is not installed after.
     retractions: AtomicU64,
 }
@@ -163,20 +55,33 @@ struct Shared {
 pub struct Retracted {
     /// How many caches have lost entries.
     pub caches: usize,
+    /// How many entries of the shared cache are gone.
+    pub shared: usize,
 }
 
 impl Caches {
     /// Starts to describe caches.
     #[must_use]
     pub fn builder() -> CachesBuilder {
-        CachesBuilder {
-            settings: Settings {
-                policy: Box::new(Chain::default()),
-                counting: Counting::default(),
-                order: Order::default(),
-                generic: None,
-                whole_frames: false,
-            },
+        CachesBuilder::new()
+    }
+
+    pub(super) fn made(
+        lookup: Box<dyn Lookup>,
+        settings: Settings,
+        shared_cache: Option<SharedCache>,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                lookup,
+                settings,
+                shared_cache,
+                epochs: OnceLock::new(),
+                engine: RwLock::new(None),
+                cells: RwLock::default(),
+                keys: Mutex::default(),
+                retractions: AtomicU64::new(0),
+            }),
         }
     }
 
@@ -255,7 +160,7 @@ impl Caches {
         shared.check_here()?;
         shared.retractions.fetch_add(1, Ordering::SeqCst);
         let addrs = shared.dependents(keys);
-        let done = shared.change(&addrs, |cell, inner| {
+        let done = shared.change(&addrs, Level::Immediate, |cell, inner| {
             let plan = || inner.without(cell, keys, &shared.settings);
             inner.depends_on(keys).then(plan).transpose()
         });
@@ -263,10 +168,18 @@ impl Caches {
             keys.iter()
                 .for_each(|key| shared.index(*key, addrs.iter().copied()));
         }
-        done
+        let mut done = done?;
+        // Last: see `shared`.
+        // protection: retraction-reaches-the-shared-cache
+        done.shared = shared
+            .shared_cache
+            .as_ref()
+            .map_or(0, |shared| shared.retract(keys));
+        Ok(done)
     }
 
-    /// Empties all caches, megamorphic ones too, in one transaction. They learn again at once.
+    /// Empties all caches, megamorphic ones and the shared one too, in one transaction. They learn
+    /// again at once.
     ///
     /// # Errors
     /// As [`retract`](Self::retract).
@@ -274,10 +187,13 @@ impl Caches {
         self.shared.check_here()?;
         self.shared.retractions.fetch_add(1, Ordering::SeqCst);
         let addrs: BTreeSet<CodeAddr> = self.shared.cells.read().keys().copied().collect();
-        self.shared.change(&addrs, |_, _| Ok(Some(Inner::empty())))
+        let empty = |_: &Cell, _: &Inner| Ok(Some(Inner::empty()));
+        let mut done = self.shared.change(&addrs, Level::Immediate, empty)?;
+        done.shared = self.shared.shared_cache.as_ref().map_or(0, SharedCache::clear);
+        Ok(done)
     }
 
-    /// Empties one cache.
+    /// Empties one cache. What it has put into the shared cache stays there.
     ///
     /// # Errors
     /// As [`retract`](Self::retract).
@@ -285,7 +201,74 @@ impl Caches {
         self.shared.check_here()?;
         self.shared.retractions.fetch_add(1, Ordering::SeqCst);
         let addrs = BTreeSet::from([cache.site().addr()]);
-        self.shared.change(&addrs, |_, _| Ok(Some(Inner::empty())))
+        self.shared
+            .change(&addrs, Level::Immediate, |_, _| Ok(Some(Inner::empty())))
+    }
+
+    /// Puts the chains in order whose entries are hit in another than the one in which they are
+    /// tested, where the policy [says](Policy::reorders) that this pays: the most frequent first,
+    /// by the hits since the last time. One transaction, for all of them. Only caches that
+    /// [count](CachesBuilder::counting) are looked at; one that is being changed is left for the
+    /// next call. Call it now and then, where [`Engine::reclaim_passed`] is called.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`](crate::engine::Transaction::commit): all chains are as they were then.
+    pub fn reorder(&self) -> Result<usize> {
+        let shared = &self.shared;
+        shared.check_here()?;
+        let plan = |cell: &Cell, inner: &Inner| inner.reordered(cell, &shared.settings);
+        let mut addrs = BTreeSet::new();
+        for (addr, cell) in &*shared.cells.read() {
+            if let Some(inner) = cell.try_lock() {
+                if plan(cell, &inner)?.is_some() {
+                    addrs.insert(*addr);
+                }
+            }
+        }
+        // Either order is right.
+        Ok(shared.change(&addrs, Level::Eventual, plan)?.caches)
+    }
+
+    /// Frees the memory of retracted entries of the shared cache that every attached thread has
+    /// since left, as its reports say; how many there were. None where a module that is not live has
+    /// a site that looks into the shared cache: see [`reclaim`](Self::reclaim) for those.
+    ///
+    /// # Errors
+    /// In a fork's child.
+    pub fn reclaim_passed(&self, _attached: &Attached) -> Result<usize> {
+        self.shared.check_here()?;
+        let both = (self.shared.shared_cache.as_ref(), self.shared.epochs.get());
+        let (Some(shared), Some(epochs)) = both else {
+            return Ok(0);
+        };
+        Ok(shared.reclaim_passed(epochs))
+    }
+
+    /// Frees the memory of all retracted entries of the shared cache; how many there were. The
+    /// promise is about every site that has a cache: no thread has been in one, or in its stub, since
+    /// before the retraction.
+    ///
+    /// # Errors
+    /// [`NoGracePeriod`](crate::memory::Error::NoGracePeriod) for a proof that was found by asking threads rather than
+    /// promised; and in a fork's child.
+    pub fn reclaim(&self, grace_period: &GracePeriod) -> Result<usize> {
+        self.shared.check_here()?;
+        let Some(shared) = &self.shared.shared_cache else {
+            return Ok(0);
+        };
+        // protection: shared-records-need-a-promise
+        if !grace_period.is_promise() {
+            let range = shared.range();
+            return Err(Error::Memory(crate::memory::Error::NoGracePeriod { range }));
+        }
+        Ok(shared.reclaim())
+    }
+
+    /// The figures of the shared cache; `None` without one, and in a fork's child whose parent was
+    /// changing it.
+    #[must_use]
+    pub fn shared_stats(&self) -> Option<SharedStats> {
+        self.shared.shared_cache.as_ref().and_then(SharedCache::stats)
     }
 
     /// The figures of one cache.
@@ -327,6 +310,10 @@ impl Shared {
             Some(known) if !known.names(engine) => Err(Error::CacheEngine { site: site.name() }),
             Some(_) => Ok(()),
             None => {
+                if self.shared_cache.is_some() {
+                    self.epochs
+                        .get_or_init(|| engine.attach_thread().epochs().clone());
+                }
                 *bound = Some(engine.downgrade());
                 Ok(())
             }
@@ -360,10 +347,10 @@ impl Shared {
     /// Installs what a lookup has found that began after `seen` retractions. Another thread that is
     /// changing the cache is not waited for: this execution has its result already.
     fn learn(&self, cell: &Cell, entry: Entry, seen: u64) {
-        if self.check_here().is_err() {
+        let Some(engine) = self.engine().filter(|engine| engine.check_here().is_ok()) else {
             return;
-        }
-        let (Some(engine), Some(mut inner)) = (self.engine(), cell.try_lock()) else {
+        };
+        let Some(mut inner) = cell.try_lock() else {
             return;
         };
         // A retraction that comes now finds the site, and waits for the lock; one that came before
@@ -376,18 +363,37 @@ impl Shared {
         if self.retractions.load(Ordering::SeqCst) != seen {
             return;
         }
+        let known = (&self.settings, self.shared_cache.as_ref());
         let done = inner
-            .learn(&engine, cell, entry, &self.settings)
-            .and_then(|next| {
-                if let Some(next) = &next {
-                    engine.patch_site(&cell.site, &next.sequence)?;
-                }
-                Ok(next)
-            });
+            .learn(&engine, cell, entry, known)
+            .and_then(|next| self.install(&engine, (cell, &mut inner), next));
         match done {
             Ok(Some(next)) => inner.become_next(cell, next),
             Ok(None) => {}
             Err(why) => inner.refused(cell, why),
+        }
+    }
+
+    /// Patches the site to what its cache becomes. One that refuses its probe does without.
+    fn install(
+        &self,
+        engine: &Engine,
+        (cell, inner): (&Cell, &mut Inner),
+        next: Option<NextState>,
+    ) -> Result<Option<NextState>> {
+        let Some(next) = next else {
+            return Ok(None);
+        };
+        match engine.patch_site(&cell.site, &next.sequence) {
+            Ok(_) => Ok(Some(next)),
+            // protection: sites-that-refuse-a-probe-do-without
+            Err(why) if next.has_probe() && !is_final(&why) => {
+                inner.probe_refused(why);
+                let next = Inner::generic(cell, &self.settings);
+                engine.patch_site(&cell.site, &next.sequence)?;
+                Ok(Some(next))
+            }
+            Err(why) => Err(why),
         }
     }
 
@@ -410,6 +416,7 @@ impl Shared {
     fn change(
         &self,
         addrs: &BTreeSet<CodeAddr>,
+        level: Level,
         plan: impl Fn(&Cell, &Inner) -> Result<Option<NextState>>,
     ) -> Result<Retracted> {
         let Some(engine) = self.engine() else {
@@ -423,7 +430,7 @@ impl Shared {
         let mut locked: Vec<(&Cell, MutexGuard<'_, Inner>)> =
             cells.iter().map(|cell| (&**cell, cell.lock())).collect();
         loop {
-            match self.try_change(&engine, &mut locked, &plan) {
+            match self.try_change(&engine, &mut locked, level, &plan) {
                 // A site was invalidated in between: the others are changed without it.
                 // protection: retraction-goes-on-without-the-dead
                 Err(error) if is_final(&error) => {
@@ -442,12 +449,15 @@ impl Shared {
         &self,
         engine: &Engine,
         locked: &mut [(&Cell, MutexGuard<'_, Inner>)],
+        level: Level,
         plan: &impl Fn(&Cell, &Inner) -> Result<Option<NextState>>,
     ) -> Result<Retracted> {
         let mut planned = Vec::new();
         let mut transaction = engine.transaction();
-        // protection: retraction-is-immediate
-        transaction.immediate();
+        if level == Level::Immediate {
+            // protection: retraction-is-immediate
+            transaction.immediate();
+        }
         for (cell, inner) in locked.iter_mut().filter(|(_, inner)| !inner.is_dead()) {
             if let Some(next) = plan(cell, inner)? {
                 transaction.patch_site(&cell.site, &next.sequence)?;
@@ -459,7 +469,7 @@ impl Shared {
         for (cell, inner, next) in planned {
             inner.become_next(cell, next);
         }
-        Ok(Retracted { caches })
+        Ok(Retracted { caches, shared: 0 })
     }
 
     fn forget(&self, module: ModuleId) {
@@ -493,6 +503,10 @@ unsafe impl Exits for CacheExits {
 
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {
         self.exit_stubs.encode(request)
+    }
+
+    fn in_blocks(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Option<&dyn ExitBlocks> {
+        self.exit_stubs.in_blocks(site, role, resumption)
     }
 
     fn check_leavable(&self, site: &Site) -> Result<()> {

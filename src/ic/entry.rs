@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::addr::CodeAddr;
-use crate::arch::OnReturn;
+use crate::arch::{Extension, OnReturn, Width};
 use crate::sequence::{Field, Mem, Operand, Sequence, Source};
 
 /// What an entry depends on: a class, a shape, a global assumption. The runtime chooses the
@@ -55,6 +55,7 @@ pub(super) enum Boxing {
 
 impl Pointer {
     /// The value is the pointer.
+    #[inline]
     #[must_use]
     pub fn plain(value: impl Into<Operand>) -> Self {
         Self {
@@ -65,6 +66,7 @@ impl Pointer {
 
     /// The value is the pointer plus a tag in its low bits, which a guard has found to be this one.
     /// Taking the tag off costs nothing: it becomes part of displacements.
+    #[inline]
     #[must_use]
     pub fn tagged(value: impl Into<Operand>, tag: u8) -> Self {
         Self {
@@ -86,16 +88,44 @@ impl Pointer {
 
 /// A field behind an address: its type and its displacement in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FieldAt(Mem);
+pub(super) struct FieldAt {
+    width: Width,
+    extension: Extension,
+    disp: i32,
+}
 
 impl FieldAt {
+    #[inline]
     fn new<F: Field>(disp: i32) -> Self {
-        Self(F::at(Operand::Imm(0), disp))
+        Self {
+            width: F::WIDTH,
+            extension: F::EXTENSION,
+            disp,
+        }
     }
 
     /// The field of the object at `base` plus `by`; `None` beyond 2 GiB.
     pub(super) fn of(self, base: Operand, by: i32) -> Option<Mem> {
-        self.0.of(base, by)
+        self.of_type().of(base, self.disp.checked_add(by)?)
+    }
+
+    /// The field of that type at 0 of nothing.
+    pub(super) fn of_type(self) -> Mem {
+        let nothing = Operand::Imm(0);
+        match (self.width, self.extension) {
+            (Width::B1, Extension::Zero) => u8::at(nothing, 0),
+            (Width::B1, Extension::Sign) => i8::at(nothing, 0),
+            (Width::B2, Extension::Zero) => u16::at(nothing, 0),
+            (Width::B2, Extension::Sign) => i16::at(nothing, 0),
+            (Width::B4, Extension::Zero) => u32::at(nothing, 0),
+            (Width::B4, Extension::Sign) => i32::at(nothing, 0),
+            (Width::B8, Extension::Zero) => u64::at(nothing, 0),
+            (Width::B8, Extension::Sign) => i64::at(nothing, 0),
+        }
+    }
+
+    pub(super) fn disp(self) -> i32 {
+        self.disp
     }
 }
 
@@ -120,6 +150,7 @@ pub(super) enum Test {
 impl Guard {
     /// A value, a part of it, or memory behind it is `to`: a type tag, a shape word, an interned
     /// name.
+    #[inline]
     #[must_use]
     pub fn equal(value: impl Into<Source>, to: u64) -> Self {
         Self(Test::Equal {
@@ -129,6 +160,7 @@ impl Guard {
     }
 
     /// The field at `disp` of an object is `to`: its type tag, shape or class.
+    #[inline]
     #[must_use]
     pub fn field<F: Field>(pointer: Pointer, disp: i32, to: u64) -> Self {
         Self(Test::FieldEqual {
@@ -153,6 +185,7 @@ impl Guard {
     /// The bits of the value that `mask` has are `to`: the tag of a small integer or of a pointer.
     /// Needs a register that is free at the site, unless the mask is 0xff, 0xffff, 0xffffffff or
     /// all bits.
+    #[inline]
     #[must_use]
     pub fn masked(value: impl Into<Operand>, mask: u64, to: u64) -> Self {
         Self(Test::Masked {
@@ -190,6 +223,7 @@ pub(super) enum Act {
 
 impl Action {
     /// The result is the field at `disp` of an object, extended as its type says.
+    #[inline]
     #[must_use]
     pub fn load<F: Field>(from: Pointer, disp: i32) -> Self {
         let field = FieldAt::new::<F>(disp);
@@ -198,6 +232,7 @@ impl Action {
 
     /// At `at` the object holds a pointer to another; the result is the field at `disp` of that
     /// one: a property that is kept out of line, or in a prototype.
+    #[inline]
     #[must_use]
     pub fn load_through<F: Field>(pointer: Pointer, at: i32, disp: i32) -> Self {
         let field = FieldAt::new::<F>(disp);
@@ -205,6 +240,7 @@ impl Action {
     }
 
     /// The field at `disp` of an object becomes the value.
+    #[inline]
     #[must_use]
     pub fn store<F: Field>(to: Pointer, disp: i32, value: impl Into<Source>) -> Self {
         Self(Act::Store {
@@ -230,6 +266,7 @@ impl Action {
     }
 
     /// The result is a constant.
+    #[inline]
     #[must_use]
     pub fn constant(value: u64) -> Self {
         Self(Act::Constant(value))
@@ -269,6 +306,7 @@ pub struct Entry {
 
 impl Entry {
     /// An entry that always applies, until it gets guards.
+    #[inline]
     #[must_use]
     pub fn new(action: Action) -> Self {
         Self {
@@ -279,6 +317,7 @@ impl Entry {
     }
 
     /// Applies only where this holds too.
+    #[inline]
     #[must_use]
     pub fn guard(mut self, guard: Guard) -> Self {
         self.guards.push(guard);
@@ -286,6 +325,7 @@ impl Entry {
     }
 
     /// Is valid only until the key is [retracted](super::Caches::retract).
+    #[inline]
     #[must_use]
     pub fn depends_on(mut self, key: impl Into<Key>) -> Self {
         self.keys.push(key.into());

@@ -6,12 +6,29 @@
 //! 0:  guards of the second, else to a miss
 //!     its action
 //! ```
+//!
+//! A probe of the shared cache, with all in one register but what the encoder takes for constants
+//! and comparisons:
+//!
+//! ```text
+//!     temp = class; temp >>= 7; temp += class
+//!     temp &= mask; temp <<= 3; temp += slots
+//!     temp = u64[temp]
+//!     class of u64[temp] and number of u32[temp+8], else to a miss
+//!     temp = u64[temp+16]
+//! ```
+//!
+//! The class is read more than once, and another thread may change it meanwhile: whichever slot
+//! was looked at, what counts is what is compared last.
 
 #![allow(unsafe_code, reason = "an action holds a promise")]
 
 use super::entry::{Act, Boxing, Entry, Guard, Pointer, Test};
+use super::probe::ProbeAction;
+use super::shared::{CLASS_AT, CLASS_SHIFT, NUMBER_AT, SLOT_SHIFT, SiteProbe, WORD_AT};
 use crate::addr::CodeAddr;
-use crate::sequence::{Field, Label, Operand, Sequence, Source, Target, result, temp};
+use crate::arch::Width;
+use crate::sequence::{Field, Label, Mem, Operand, Sequence, Source, Target, result, temp};
 use crate::site::Site;
 use crate::{Error, Result};
 
@@ -174,6 +191,55 @@ fn act(site: &Site, sequence: Sequence, action: &Act) -> Result<Sequence> {
         Act::Constant(value) => sequence.mov(result(), *value),
         Act::Custom(append) => append(sequence),
     })
+}
+
+/// The sequence that finds the class in the shared cache, or misses.
+pub(super) fn probe(site: &Site, this: &SiteProbe) -> Result<Sequence> {
+    let (probe, class) = (&this.probe, this.probe.class);
+    let mut sequence = Sequence::new();
+    for guard in &probe.guards {
+        sequence = test(site, sequence, guard, Target::Miss)?;
+    }
+    let (width, _) = probe.class_type();
+    let sequence = sequence
+        .mov(temp(), class)
+        .shift_right(temp(), CLASS_SHIFT)
+        .add(temp(), class)
+        .and(temp(), this.mask)
+        .shift_left(temp(), SLOT_SHIFT)
+        .add(temp(), this.slots)
+        .load(temp(), u64::at(temp(), 0))
+        // protection: probes-compare-the-class
+        .guard_eq(low_at(CLASS_AT, width), class, Target::Miss)
+        // protection: probes-compare-the-number
+        .guard_eq(u32::at(temp(), NUMBER_AT), u64::from(this.number), Target::Miss);
+    let word = u64::at(temp(), WORD_AT);
+    Ok(match probe.action {
+        ProbeAction::Constant => sequence.load(result(), word),
+        ProbeAction::Load { object, field } => {
+            let field = field.of(temp(), 0).ok_or_else(|| too_far(site))?;
+            sequence
+                .load(temp(), word)
+                .add(temp(), object)
+                .load(result(), field)
+        }
+    })
+}
+
+/// The low bytes of the 64-bit word behind the free register.
+fn low_at(disp: i32, width: Width) -> Mem {
+    let high = if cfg!(target_endian = "big") {
+        8 - i32::from(width.bytes())
+    } else {
+        0
+    };
+    let disp = disp + high;
+    match width {
+        Width::B1 => u8::at(temp(), disp),
+        Width::B2 => u16::at(temp(), disp),
+        Width::B4 => u32::at(temp(), disp),
+        Width::B8 => u64::at(temp(), disp),
+    }
 }
 
 fn too_far(site: &Site) -> Error {

@@ -61,6 +61,11 @@ impl Counter {
         }
     }
 
+    /// Whether it is in memory that a mirror has too.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.0, Word::Shared { .. })
+    }
+
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.addr() == other.addr()
     }

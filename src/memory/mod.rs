@@ -85,7 +85,8 @@ pub use proc_mem::ProcMem;
 pub use remap::Remap;
 pub use runs::PageRun;
 pub(crate) use snapshot::Snapshot;
-pub use stubs::{StubPool, StubSlot, StubStats};
+pub(crate) use stubs::{Block, BlockRoom};
+pub use stubs::{BlockForm, StubPool, StubSlot, StubStats};
 pub use toggle::Toggle;
 
 use code::check_within;

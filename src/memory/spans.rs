@@ -37,13 +37,31 @@ impl Spans {
             .iter()
             .enumerate()
             .find_map(|(i, span)| Some((i, fit(span)?)))?;
+        self.cut(index, taken);
+        Some(taken)
+    }
+
+    /// The same from the highest range that has them, at its end.
+    pub(super) fn take_last(&mut self, len: u64, align: u64) -> Option<CodeRange> {
+        let fit = |span: &CodeRange| {
+            let start = span.end().get().checked_sub(len)? & !(align - 1);
+            let taken = CodeRange::new(CodeAddr::new(start), len)?;
+            (taken.start() >= span.start()).then_some(taken)
+        };
+        let mut spans = self.free.iter().enumerate().rev();
+        let (index, taken) = spans.find_map(|(i, span)| Some((i, fit(span)?)))?;
+        self.cut(index, taken);
+        Some(taken)
+    }
+
+    /// Takes a range out of the free one at `index`.
+    fn cut(&mut self, index: usize, taken: CodeRange) {
         let span = self.free.remove(index);
         let after = between(taken.end().get(), span.end().get());
         let before = between(span.start().get(), taken.start().get());
         for rest in [after, before].into_iter().flatten() {
             self.free.insert(index, rest);
         }
-        Some(taken)
     }
 
     /// Frees a range that was taken.
@@ -122,6 +140,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_taken_last_is_at_the_end() {
+        let mut spans = Spans::of(range(0x1000, 0x100));
+        assert_eq!(spans.take_last(0x18, 16), Some(range(0x10e0, 0x18)));
+        assert_eq!(spans.free, [range(0x1000, 0xe0), range(0x10f8, 8)]);
+        assert_eq!(spans.take_last(0xe1, 16), None);
+        assert_eq!(spans.take_last(0xe0, 16), Some(range(0x1000, 0xe0)));
+        assert_eq!(spans.free, [range(0x10f8, 8)]);
+    }
+
+    #[test]
     fn random_takes_and_gives_lose_nothing_and_never_overlap() {
         let mut spans = Spans::of(range(0x10_0000, 0x1_0000));
         let mut held: Vec<CodeRange> = Vec::new();
@@ -132,7 +160,14 @@ mod tests {
             state ^= state << 17;
             if state % 3 == 0 && !held.is_empty() {
                 spans.give(held.swap_remove(state as usize / 3 % held.len()));
-            } else if let Some(taken) = spans.take(1 + state % 300, 1 << ((state >> 20) % 8), ANYWHERE) {
+                continue;
+            }
+            let (len, align) = (1 + state % 300, 1 << ((state >> 20) % 8));
+            let taken = match state >> 40 & 1 {
+                0 => spans.take(len, align, ANYWHERE),
+                _ => spans.take_last(len, align),
+            };
+            if let Some(taken) = taken {
                 assert!(held.iter().all(|other| !other.overlaps(taken)));
                 held.push(taken);
             }

@@ -1,8 +1,11 @@
 //! The stub pool: small pieces of code memory in reach of the code that jumps to them.
 //!
 //! Slabs are taken from the arena near the code; slots of 16-byte granularity are taken from slabs
-//! first fit. All of a slab that is not in use holds trapping instructions. A slot comes back with
-//! a [`GracePeriod`], as no thread may be in it or return to it.
+//! first fit, and so are [blocks](blocks), whose rooms are slots of one length. All of a slab that
+//! is not in use holds trapping instructions. A slot comes back with a [`GracePeriod`], as no
+//! thread may be in it or return to it.
+
+mod blocks;
 
 use std::vec::Vec;
 
@@ -16,6 +19,10 @@ use crate::quiescence::{GracePeriod, Moment};
 use super::arena::fill_with_traps;
 use super::spans::Spans;
 use super::{Alias, Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, SegmentNeed, reserve};
+
+pub use blocks::BlockForm;
+use blocks::Blocks;
+pub(crate) use blocks::{Block, BlockRoom};
 
 /// The alignment of a slot, and the granularity of its length.
 const GRANULE: u64 = 16;
@@ -34,6 +41,7 @@ pub struct StubPool {
 #[derive(Debug, Default)]
 struct PoolState {
     slabs: Vec<Slab>,
+    blocks: Blocks,
     stats: StubStats,
 }
 
@@ -53,7 +61,7 @@ pub struct StubSlot {
 }
 
 impl StubSlot {
-    /// Its first byte, a multiple of 16.
+    /// Its first byte, a multiple of 16; in a block, of 8.
     #[must_use]
     pub const fn addr(&self) -> CodeAddr {
         self.range.start()
@@ -141,23 +149,9 @@ impl StubPool {
                 why: "a stub has code",
             });
         }
-        let reach = Reach::Near {
-            code: near,
-            within: self.within,
-        };
         let mut state = self.lock()?;
-        let in_reach = state
-            .slabs
-            .iter_mut()
-            // protection: stub-within-reach
-            .filter(|slab| reserve::allows(reach, slab.range));
-        let found = in_reach
-            .map(|slab| slab.free.take(need, GRANULE, slab.range))
-            .find_map(|taken| taken);
-        let taken = match found {
-            Some(taken) => taken,
-            None => self.grow(&mut state, need, reach)?,
-        };
+        let first_fit = |slab: &mut Slab| slab.free.take(need, GRANULE, slab.range);
+        let taken = self.take(&mut state, need, self.reach(near), first_fit)?;
         state.stats.in_use += taken.len();
         state.stats.slots += 1;
         Ok(StubSlot {
@@ -166,8 +160,34 @@ impl StubPool {
         })
     }
 
-    /// Takes a new slab near the code, and the slot from it.
-    fn grow(&self, state: &mut PoolState, need: u64, reach: Reach) -> Result<CodeRange> {
+    fn reach(&self, near: CodeRange) -> Reach {
+        Reach::Near {
+            code: near,
+            within: self.within,
+        }
+    }
+
+    /// Takes so many bytes of a slab, of a new one if need be.
+    fn take(
+        &self,
+        state: &mut PoolState,
+        need: u64,
+        reach: Reach,
+        from: impl Fn(&mut Slab) -> Option<CodeRange>,
+    ) -> Result<CodeRange> {
+        let mut in_reach = state
+            .slabs
+            .iter_mut()
+            // protection: stub-within-reach
+            .filter(|slab| reserve::allows(reach, slab.range));
+        match in_reach.find_map(&from) {
+            Some(taken) => Ok(taken),
+            None => Ok(from(self.grow(state, need, reach)?).expect("a new slab has what it was made for")),
+        }
+    }
+
+    /// Takes a new slab near the code.
+    fn grow<'a>(&self, state: &'a mut PoolState, need: u64, reach: Reach) -> Result<&'a mut Slab> {
         let len = need.max(SLAB);
         let slab = SegmentNeed {
             kind: SegmentKind::Code,
@@ -178,14 +198,10 @@ impl StubPool {
         let segment = placed.segments().first();
         let range = segment.expect("a slab is the segment that was asked for").range;
         fill_with_traps(&placed.memory(), range)?;
-        let mut free = Spans::of(range);
-        let taken = free.take(need, GRANULE, range);
+        let free = Spans::of(range);
         state.slabs.push(Slab { placed, range, free });
         state.stats.reserved += len;
-        taken.ok_or(Error::NoAddressSpace {
-            len: need,
-            within: range,
-        })
+        Ok(state.slabs.last_mut().expect("one was just added"))
     }
 
     /// The memory through which a slot is written.
@@ -255,14 +271,17 @@ impl StubPool {
 
     fn give(&self, slot: &StubSlot) -> Result<()> {
         let mut state = self.lock()?;
-        let slab = state
-            .slabs
-            .iter_mut()
-            .find(|slab| slab.range.contains(slot.addr()))
-            .ok_or(foreign(slot.range()))?;
+        let state = &mut *state;
         let range = slot.range();
-        fill_with_traps(&slab.placed.memory(), range)?;
-        slab.free.give(range);
+        match state.blocks.of(range)? {
+            Some(block) => {
+                fill_with_traps(block.memory(), range)?;
+                if let Some(empty) = state.blocks.give(range) {
+                    state.give(empty)?;
+                }
+            }
+            None => state.give(range)?,
+        }
         state.stats.in_use -= range.len();
         state.stats.slots -= 1;
         state.stats.reclaimed += range.len();
@@ -284,6 +303,17 @@ impl StubPool {
             true => Ok(self.state.lock()),
             false => Err(Error::EngineForked),
         }
+    }
+}
+
+impl PoolState {
+    /// Fills bytes of a slab with trapping instructions, and frees them.
+    fn give(&mut self, range: CodeRange) -> Result<()> {
+        let holds = |slab: &&mut Slab| slab.range.contains(range.start());
+        let slab = self.slabs.iter_mut().find(holds).ok_or(foreign(range))?;
+        fill_with_traps(&slab.placed.memory(), range)?;
+        slab.free.give(range);
+        Ok(())
     }
 }
 

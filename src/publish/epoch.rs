@@ -247,6 +247,11 @@ impl ThreadHandle {
         }
     }
 
+    /// The epochs that it takes part in.
+    pub(crate) fn epochs(&self) -> &Epochs {
+        &self.participant.epochs
+    }
+
     /// Reports [`QuiescentState::Checkpoint`]: the program counter is not in compiled code, which
     /// is true of whatever compiled code calls. One load and one store.
     #[inline]

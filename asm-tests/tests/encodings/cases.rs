@@ -46,7 +46,7 @@ const CONDITIONS: [Cond; 10] = [
     Cond::Greater,
     Cond::GreaterOrEqual,
 ];
-const KINDS: [(Width, Extension); 8] = [
+pub const KINDS: [(Width, Extension); 8] = [
     (Width::B1, Extension::Zero),
     (Width::B1, Extension::Sign),
     (Width::B2, Extension::Zero),
@@ -134,6 +134,27 @@ fn fits(value: u64, width: Width) -> bool {
     bits == 64 || value >> bits == 0 || (value as i64) >> (bits - 1) == -1
 }
 
+/// What a site does that looks an object's class up in the cache that inline caches share, as
+/// `src/ic/lower.rs` has it.
+pub fn probe(class: (Width, Extension), object: Operand, mask: u64) -> Sequence {
+    const SLOTS: u64 = 0x7f12_3456_7890;
+    let (width, _) = class;
+    let word = at((width, Extension::Zero), temp(), 0);
+    Sequence::new()
+        .mov(temp(), at(class, object, 8))
+        .shift_right(temp(), 7)
+        .add(temp(), at(class, object, 8))
+        .and(temp(), mask)
+        .shift_left(temp(), 3)
+        .add(temp(), SLOTS)
+        .load(temp(), u64::at(temp(), 0))
+        .guard_eq(word, at(class, object, 8), Target::Miss)
+        .guard_eq(u32::at(temp(), 8), 1, Target::Miss)
+        .load(temp(), u64::at(temp(), 16))
+        .add(temp(), object)
+        .load(result(), u64::at(temp(), 0))
+}
+
 /// Collects cases.
 pub struct Cases<'m> {
     machine: &'m Machine,
@@ -155,6 +176,7 @@ impl<'m> Cases<'m> {
         cases.branches();
         cases.conventions();
         cases.vectors();
+        cases.probes();
         cases.nops();
         cases.all
     }
@@ -532,6 +554,17 @@ impl<'m> Cases<'m> {
         }
         let named = DwarfReg::new(self.machine.vectors[0]);
         self.c(&[from], Sequence::new().mov(named, live(0)).mov(result(), named));
+    }
+
+    /// Probes of the shared cache of inline caches.
+    fn probes(&mut self) {
+        let place = Location::Reg(self.general(3), 8);
+        for kind in KINDS {
+            for result in [1, 3] {
+                self.any(self.general(result), &[place], probe(kind, arg(0), 0xfff));
+            }
+            self.c(&[place], probe(kind, live(0), 0xff_ffff));
+        }
     }
 
     fn nops(&mut self) {

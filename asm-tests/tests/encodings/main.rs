@@ -19,10 +19,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::PathBuf;
 
-use cases::{Case, Cases, Machine, SITE};
+use cases::{Case, Cases, KINDS, Machine, SITE};
+use map::Location;
+use patchpoint::CallShape;
 use patchpoint::addr::{CodeAddr, FnOffset, RecordId};
 use patchpoint::arch::{Arch, SiteContext, SiteKind};
-use patchpoint::sequence::{Assembled, Environment, Fit, assemble, assemble_out_of_line};
+use patchpoint::sequence::{Assembled, Environment, Fit, arg, assemble, assemble_out_of_line, live};
 use patchpoint::stackmap::{Endian, StackMaps};
 use patchpoint::verify;
 
@@ -202,6 +204,18 @@ fn in_file(arch: Arch, bytes: &[u8]) -> Vec<u8> {
 
 /// What the sequence of a case becomes.
 fn assembled(arch: Arch, case: &Case) -> Result<Assembled, patchpoint::sequence::Error> {
+    at_site(arch, case, |site, env| {
+        match assemble(&case.sequence, site, env)? {
+            Fit::InPlace(assembled) => Ok(assembled),
+            Fit::OutOfLine { .. } => {
+                assemble_out_of_line(&case.sequence, site, env, CodeAddr::new(SITE + 0x1000))
+            }
+        }
+    })
+}
+
+/// Calls `work` with the site of the case, and where its exits are.
+fn at_site<T>(arch: Arch, case: &Case, work: impl FnOnce(&SiteContext<'_>, &Environment) -> T) -> T {
     let bytes = map::map(&case.locations);
     let maps = StackMaps::parse(&bytes, Endian::Little).unwrap();
     let map = &maps.maps()[0];
@@ -221,12 +235,7 @@ fn assembled(arch: Arch, case: &Case) -> Result<Assembled, patchpoint::sequence:
         miss: Some(CodeAddr::new(SITE + 0x2000)),
         deopt: Some(CodeAddr::new(SITE + 0x7fff_0000)),
     };
-    match assemble(&case.sequence, &site, &env)? {
-        Fit::InPlace(assembled) => Ok(assembled),
-        Fit::OutOfLine { .. } => {
-            assemble_out_of_line(&case.sequence, &site, &env, CodeAddr::new(SITE + 0x1000))
-        }
-    }
+    work(&site, &env)
 }
 
 fn path(machine: &Machine) -> PathBuf {
@@ -475,4 +484,41 @@ fn powerpc64_elfv2_has_the_convention_of_one_and_the_byte_order_of_the_other() {
         convention > 100 / STRIDE && order > 1000 / STRIDE,
         "{convention} {order}"
     );
+}
+
+/// A probe of the cache that inline caches share can be had at every site, and the checker takes
+/// it; but where the result is in the argument's register, x86-64 and POWER lack one.
+#[test]
+fn probes_can_be_had_and_are_checked() {
+    for machine in &MACHINES {
+        let [one, other] = [machine.general[1], machine.general[3]];
+        let object = Location::Reg(other, 8);
+        for class in KINDS {
+            let any = |result| Case {
+                shape: CallShape::any_reg(512).result().args(1),
+                locations: vec![Location::Reg(result, 8), object],
+                sequence: cases::probe(class, arg(0), 0xfff),
+                site: SITE,
+            };
+            let c = Case {
+                shape: CallShape::c(512).result().args(1),
+                locations: vec![object],
+                sequence: cases::probe(class, live(0), 0xfff),
+                site: SITE,
+            };
+            let same = any(other);
+            for case in [&any(one), &same, &c] {
+                let has_more = matches!(machine.arch, Arch::AArch64 | Arch::SystemZ | Arch::RiscV64);
+                let is_refused = std::ptr::eq(case, &same) && !has_more;
+                match assembled(machine.arch, case) {
+                    Ok(_) if is_refused => panic!("{:?} has another register", machine.arch),
+                    Ok(assembled) => at_site(machine.arch, case, |site, _| {
+                        let checked = verify::check(site, &assembled.code, &[], &assembled.declared);
+                        checked.unwrap_or_else(|error| panic!("{error}"));
+                    }),
+                    Err(error) => assert!(is_refused, "{error} on {:?}", machine.arch),
+                }
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What the library has to reach, each as a ratio within one run: against the least that could do
 //! the same, against what others take for it, against what the library itself takes for a part.
 
+mod bulk;
 mod loading;
 mod lookups;
 mod patching;
@@ -21,6 +22,8 @@ pub enum Goal {
     Faster(f64),
     /// So many bytes, at most.
     Bytes(f64),
+    /// So many nanoseconds, at most.
+    Time(f64),
     /// None: for information.
     None,
 }
@@ -52,7 +55,7 @@ impl Speed {
     pub fn reached(&self) -> Option<f64> {
         let theirs = || self.theirs.as_ref()?.1.as_ref().ok();
         match self.goal {
-            Goal::Bytes(_) => Some(self.ours.median),
+            Goal::Bytes(_) | Goal::Time(_) => Some(self.ours.median),
             Goal::Faster(_) => Some(theirs()?.median / self.ours.median),
             Goal::AtMost(_) | Goal::None => Some(self.ours.median / theirs()?.median),
         }
@@ -61,7 +64,7 @@ impl Speed {
     /// Whether the goal is missed. What cannot be compared is not.
     pub fn is_missed(&self) -> bool {
         self.reached().is_some_and(|reached| match self.goal {
-            Goal::AtMost(goal) | Goal::Bytes(goal) => reached > goal,
+            Goal::AtMost(goal) | Goal::Bytes(goal) | Goal::Time(goal) => reached > goal,
             Goal::Faster(goal) => reached < goal,
             Goal::None => false,
         })
@@ -73,8 +76,9 @@ type Measure = fn() -> Vec<Speed>;
 
 /// All rows whose part of the table is asked for; all of them where none is.
 pub fn all(parts: &[String]) -> Vec<Speed> {
-    let known: [(&str, Measure); 5] = [
+    let known: [(&str, Measure); 6] = [
         ("patching", patching::all),
+        ("bulk", bulk::all),
         ("xray", xray::all),
         ("reading", reading::all),
         ("lookups", lookups::all),

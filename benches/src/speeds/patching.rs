@@ -10,7 +10,7 @@ use crate::made::SyntheticModules;
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::pages;
 use crate::subject;
-use patchpoint::publish::serialize;
+use patchpoint::publish::{GracePeriod, serialize};
 
 /// The sites that are patched in a batch, one after the other.
 const SITES: usize = 64;
@@ -24,24 +24,27 @@ const BARE: &str = "bare store of 8 bytes, serialize";
 
 /// All rows.
 pub(super) fn all() -> Vec<Speed> {
-    let [seen, fresh, first, bare] = figures();
+    let [seen, fresh, first, live, live_fresh, live_first, bare] = figures();
     let row = |what, ours, goal| Speed::against(what, [ours, bare.clone()], BARE, goal);
     vec![
         row(
             "patch(id, sequence) of a shape that was seen before",
             seen,
-            Goal::AtMost(8.0),
+            Goal::AtMost(6.0),
         ),
+        row("the same, of a live site", live, Goal::AtMost(8.0)),
         row(
             "patch(id, sequence) of a shape that was never seen",
             fresh,
-            Goal::AtMost(60.0),
+            Goal::AtMost(45.0),
         ),
+        row("the same, of a live site", live_fresh, Goal::AtMost(45.0)),
         row(
-            "the same, the site's first, its exit stub included",
+            "a site's first patch, of a shape that was seen, its exit stub included",
             first,
-            Goal::None,
+            Goal::AtMost(10.0),
         ),
+        row("the same, of a live site", live_first, Goal::AtMost(10.0)),
     ]
 }
 
@@ -89,54 +92,75 @@ fn shaped(number: usize) -> Sequence {
     }
 }
 
-fn engine_with_sites(made: &SyntheticModules, warm: bool) -> Engine {
+/// How the sites of an engine are, before they are measured.
+#[derive(Clone, Copy)]
+enum Start {
+    /// As they were registered; the engine has seen shapes at others.
+    New,
+    /// Patched, so that they have their exit stubs.
+    Patched,
+}
+
+/// An engine with sites, in one module; another of its modules has one of the same kinds of sites, at
+/// which the shape of [`hit`] was seen.
+fn engine_with_sites(made: &SyntheticModules, live: bool, start: Start) -> Engine {
     let engine = subject::engine();
-    made.register(&engine);
-    if warm {
-        // Afterwards the sites have their exit stubs.
-        (0..SITES as u64).for_each(|id| _ = engine.patch(id, &hit(0)).unwrap());
+    made.register_as(&engine, live);
+    let (first, second) = (SITES as u64, SITES as u64 + KINDS as u64);
+    let warm = |id| _ = engine.patch(id, &hit(id as u32)).unwrap();
+    (first..second).for_each(warm);
+    (first..second).for_each(warm);
+    if matches!(start, Start::Patched) {
+        (0..first).for_each(warm);
     }
     engine
 }
 
-fn figures() -> [Figure; 4] {
-    let made = SyntheticModules::new(SITES, 1);
+/// A module whose sites are measured, and one whose sites are of the same kinds: live sites are told
+/// apart by where their patchable jumps lie.
+const KINDS: usize = SITES;
+
+fn figures() -> [Figure; 7] {
+    let made = || SyntheticModules::new(SITES + KINDS, 2);
     let patch_all = |engine: &Engine, sequences: &[Sequence]| {
-        time(|| {
+        let took = time(|| {
             for (id, sequence) in sequences.iter().enumerate() {
                 black_box(engine.patch(id as u64, black_box(sequence)).unwrap());
             }
-        })
-    };
-    let other = SyntheticModules::new(SITES, 1);
-    let (warm, mut number) = (engine_with_sites(&other, true), 1);
-    let mut seen = || {
-        let sequences: Vec<Sequence> = (number..).take(2 * SITES).map(hit).collect();
-        number += 2 * SITES as u32;
-        let (before, timed) = sequences.split_at(SITES);
-        // What the other measurements have left in the caches is no part of it.
-        patch_all(&warm, before);
-        patch_all(&warm, timed)
-    };
-    let mut turn = 0;
-    let mut fresh = || {
-        // A new engine has seen nothing; what the sites got to have their exit stubs is none of the
-        // shapes.
-        let engine = engine_with_sites(&made, true);
-        turn += 1;
-        let sequences: Vec<Sequence> = (0..SITES).map(|n| shaped((turn + n * 7) % 960)).collect();
-        let took = patch_all(&engine, &sequences);
-        (0..SITES as u64).for_each(|id| _ = engine.restore(id).unwrap());
+        });
+        // SAFETY: no thread executes the sites.
+        engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
         took
     };
-    let third = SyntheticModules::new(SITES, 1);
-    let mut first = || {
-        let engine = engine_with_sites(&third, false);
-        let sequences: Vec<Sequence> = (0..SITES).map(|n| shaped(n * 7)).collect();
-        let took = patch_all(&engine, &sequences);
-        (0..SITES as u64).for_each(|id| _ = engine.restore(id).unwrap());
-        took
+    let (quiescent, live) = (made(), made());
+    let seen = |engine: Engine| {
+        let mut number = 1;
+        move || {
+            let sequences: Vec<Sequence> = (number..).take(2 * SITES).map(hit).collect();
+            number += 2 * SITES as u32;
+            let (before, timed) = sequences.split_at(SITES);
+            // What the other measurements have left in the caches is no part of it.
+            patch_all(&engine, before);
+            patch_all(&engine, timed)
+        }
     };
+    let mut seen_in_place = seen(engine_with_sites(&quiescent, false, Start::Patched));
+    let mut seen_live = seen(engine_with_sites(&live, true, Start::Patched));
+    // A new engine has seen nothing but the shape of `hit`.
+    let once = |live, start, sequences: Vec<Sequence>| {
+        let made = made();
+        patch_all(&engine_with_sites(&made, live, start), &sequences)
+    };
+    let turn = std::cell::Cell::new(0);
+    let fresh = |live| {
+        turn.set(turn.get() + 1);
+        let sequences = (0..SITES).map(|n| shaped((turn.get() + n * 7) % 960)).collect();
+        once(live, Start::Patched, sequences)
+    };
+    let (mut fresh_in_place, mut fresh_live) = (|| fresh(false), || fresh(true));
+    let hits = || (1..).take(SITES).map(hit).collect();
+    let mut first_in_place = || once(false, Start::New, hits());
+    let mut first_live = || once(true, Start::New, hits());
     let view = pages::writable_view_of_code(pages::PAGE);
     let mut bare = || {
         time(|| {
@@ -147,5 +171,16 @@ fn figures() -> [Figure; 4] {
             }
         })
     };
-    interleave(EFFORT, [&mut seen, &mut fresh, &mut first, &mut bare])
+    interleave(
+        EFFORT,
+        [
+            &mut seen_in_place,
+            &mut fresh_in_place,
+            &mut first_in_place,
+            &mut seen_live,
+            &mut fresh_live,
+            &mut first_live,
+            &mut bare,
+        ],
+    )
 }

@@ -25,7 +25,7 @@ fn verdict(speed: &Speed) -> String {
     match speed.goal {
         Goal::AtMost(goal) => format!("{reached} times that (goal: {goal} or less: {missed})"),
         Goal::Faster(goal) => format!("{reached} times faster (goal: {goal} or more: {missed})"),
-        Goal::Bytes(goal) => format!("goal: {goal} or less: {missed}"),
+        Goal::Bytes(goal) | Goal::Time(goal) => format!("goal: {goal} or less: {missed}"),
         Goal::None => format!("{reached} times that"),
     }
 }
@@ -78,6 +78,7 @@ pub fn json(speeds: &[Speed]) -> String {
             Goal::AtMost(goal) => (goal, "times, at most"),
             Goal::Faster(goal) => (goal, "times faster, at least"),
             Goal::Bytes(goal) => (goal, "bytes, at most"),
+            Goal::Time(goal) => (goal, "nanoseconds, at most"),
             Goal::None => return object,
         };
         object["goal"] = json!(goal);

@@ -230,6 +230,8 @@ pub enum Holds {
     /// The distance to the target of that number, see
     /// [`Outline::targets`](crate::sequence::Outline::targets).
     Target(u32),
+    /// The distance from the code, which is a stub, to the end of the site.
+    End,
 }
 
 /// Where a distance counts from, and which distances its instruction is taken for.
@@ -250,9 +252,12 @@ impl Reach {
     pub const NONE: Self = Self {
         from: 0,
         within: (0, 0),
-        shorter: (0, 0),
+        shorter: Self::NO_SHORTER,
         unit: 1,
     };
+
+    /// No shorter instruction is taken.
+    pub(crate) const NO_SHORTER: (i64, i64) = (0, -1);
 
     /// Whether the instruction is taken for that distance.
     #[inline]

@@ -4,39 +4,47 @@ use std::fmt::Write;
 
 use patchpoint::arch::{Arch, SiteKind};
 use patchpoint::site::Error;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::args::{Check, Output};
-use crate::json::{self, list};
+use crate::files::{Input, Printed};
+use crate::json::list;
+use crate::lines;
 use crate::paint::{Paint, Style};
 use crate::problem::Problem;
-use crate::sites::{heading, how, place_json};
+use crate::shapes::Shapes;
+use crate::sites::{heading, heading_json, place_json};
 use crate::survey::{Holds, RecordPlace, RecordRow, RecordState, Registered, Survey};
 use crate::words;
 
 /// Something that was found.
-struct Finding<'s> {
+pub(crate) struct Finding<'s> {
     /// One of the words of the help text.
-    what: &'static str,
+    pub(crate) what: &'static str,
     /// Whether it makes the exit status 1.
-    counts: bool,
-    place: Option<&'s RecordPlace>,
-    message: String,
+    pub(crate) counts: bool,
+    pub(crate) place: Option<&'s RecordPlace>,
+    pub(crate) message: String,
 }
 
 /// What is to be printed, and whether anything was found that counts.
-pub(crate) fn render(check: &Check, data: &[u8], paint: Paint) -> Result<(String, bool), Problem> {
-    let survey = Survey::of(&check.code, data)?;
+pub(crate) fn render(
+    check: &Check,
+    input: &Input<'_>,
+    shapes: &Shapes,
+    paint: Paint,
+) -> Result<(Printed, bool), Problem> {
+    let survey = Survey::of(input, shapes, check.code.lines)?;
     let findings = findings(check, &survey);
     let found = findings.iter().any(|finding| finding.counts);
-    let printed = match check.code.format {
-        Output::Text => as_text(&survey, &findings, paint),
-        Output::Json => json::print(&as_json(&survey, &findings))?,
+    let printed = match check.code.known.format {
+        Output::Text => Printed::Text(as_text(&survey, &findings, paint)),
+        Output::Json => Printed::Json(as_json(&survey, &findings)),
     };
     Ok((printed, found))
 }
 
-fn findings<'s>(check: &Check, survey: &'s Survey) -> Vec<Finding<'s>> {
+pub(crate) fn findings<'s>(check: &Check, survey: &'s Survey) -> Vec<Finding<'s>> {
     let mut findings: Vec<Finding<'_>> = survey
         .faults
         .iter()
@@ -121,6 +129,10 @@ fn of_row(
                     format!("taken for a patchpoint of {bytes} by its nops, and may be a shadow: tell it");
                 found("inferred", false, message);
             }
+            if registered.now.is_some() {
+                let message = "the process has other bytes there than its file: it is patched".to_owned();
+                found("patched", false, message);
+            }
             let patchpoint = registered.shape.kind() == SiteKind::Patchpoint;
             if let Err(error) = registered
                 .patchable_jump
@@ -175,21 +187,28 @@ fn link_register(survey: &Survey, registered: &Registered) -> Option<String> {
     })
 }
 
+/// A finding in one line.
+pub(crate) fn finding_text(finding: &Finding<'_>, paint: Paint) -> String {
+    let style = if finding.counts { Style::Red } else { Style::Yellow };
+    let what = match finding.counts {
+        true => format!("[{}]", finding.what),
+        false => format!("note [{}]", finding.what),
+    };
+    // An error of the library's names its place itself.
+    let place = finding
+        .place
+        .map(|place| format!("record {} at {place}", place.id))
+        .filter(|place| !finding.message.contains(place.as_str()))
+        .map_or(String::new(), |place| format!("{place}: "));
+    let source = finding.place.and_then(|place| lines::words(&place.source));
+    let source = source.map_or(String::new(), |source| format!(" ({source})"));
+    format!("{} {place}{}{source}", paint.of(style, what), finding.message)
+}
+
 fn as_text(survey: &Survey, findings: &[Finding<'_>], paint: Paint) -> String {
     let mut out = heading(survey, paint);
     for finding in findings {
-        let style = if finding.counts { Style::Red } else { Style::Yellow };
-        let what = match finding.counts {
-            true => format!("[{}]", finding.what),
-            false => format!("note [{}]", finding.what),
-        };
-        // An error of the library's names its place itself.
-        let place = finding
-            .place
-            .map(|place| format!("record {} at {place}", place.id))
-            .filter(|place| !finding.message.contains(place.as_str()))
-            .map_or(String::new(), |place| format!("{place}: "));
-        let _ = writeln!(out, "{} {place}{}", paint.of(style, what), finding.message);
+        let _ = writeln!(out, "{}", finding_text(finding, paint));
     }
     let counted = findings.iter().filter(|finding| finding.counts).count();
     let _ = writeln!(
@@ -206,18 +225,14 @@ fn as_text(survey: &Survey, findings: &[Finding<'_>], paint: Paint) -> String {
 }
 
 fn as_json(survey: &Survey, findings: &[Finding<'_>]) -> Value {
-    json!({
-        "file": survey.file,
-        "format": survey.format,
-        "architecture": survey.arch.to_string(),
-        "how": how(survey),
-        "records": survey.rows.len(),
-        "sites": survey.module.sites().count(),
-        "findings": list(findings, finding_json),
-    })
+    let mut fields = heading_json(survey);
+    fields.insert("records".into(), survey.rows.len().into());
+    fields.insert("sites".into(), survey.module.sites().count().into());
+    fields.insert("findings".into(), list(findings, finding_json));
+    Value::Object(fields)
 }
 
-fn finding_json(finding: &Finding<'_>) -> Value {
+pub(crate) fn finding_json(finding: &Finding<'_>) -> Value {
     let mut fields = Map::new();
     fields.insert("what".into(), finding.what.into());
     fields.insert("counts".into(), finding.counts.into());

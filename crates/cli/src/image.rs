@@ -11,6 +11,7 @@ use patchpoint::stackmap::{Endian, StackMap, StackMaps};
 
 use crate::object_file::ObjectFile;
 use crate::problem::Problem;
+use crate::process::Mapped;
 use crate::relocate::{CodePlace, relocate};
 use crate::symbols::Symbols;
 
@@ -25,6 +26,8 @@ pub(crate) enum ImageOrigin {
     Loaded,
     /// It is linked: as it is in the file.
     Linked,
+    /// It is linked, and a process has it in its memory.
+    Running,
     /// It is no object for the engine's loader: its sections one after the other, and no relocation
     /// of code applied.
     Unlinked,
@@ -43,10 +46,20 @@ pub(crate) struct PlacedCode {
 }
 
 impl PlacedCode {
-    pub(crate) fn of(data: &[u8], file: &ObjectFile<'_>) -> Result<Self, Problem> {
+    pub(crate) fn of(data: &[u8], file: &ObjectFile<'_>, mapped: Option<&Mapped>) -> Result<Self, Problem> {
+        if let Some(mapped) = mapped {
+            let bias = mapped.bias(&file.file)?;
+            return Self::as_is(file, ImageOrigin::Running, bias);
+        }
         match Object::parse(data) {
             Ok(object) => Self::load(object),
-            Err(image::Error::ObjectUnsupported { .. }) => Self::as_is(file),
+            Err(image::Error::ObjectUnsupported { .. }) => {
+                let how = match file.file.kind() {
+                    ObjectKind::Relocatable => ImageOrigin::Unlinked,
+                    _ => ImageOrigin::Linked,
+                };
+                Self::as_is(file, how, 0)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -76,11 +89,10 @@ impl PlacedCode {
         })
     }
 
-    /// The code and functions that the stack maps name.
-    fn as_is(file: &ObjectFile<'_>) -> Result<Self, Problem> {
+    /// The code and functions that the stack maps name, so far from the addresses in the file.
+    fn as_is(file: &ObjectFile<'_>, how: ImageOrigin, bias: u64) -> Result<Self, Problem> {
         let arch = file.arch().ok_or_else(|| Problem::NoArch(file.arch_name()))?;
-        let linked = file.file.kind() != ObjectKind::Relocatable;
-        let starts = section_starts(file, linked);
+        let starts = section_starts(file, how != ImageOrigin::Unlinked, bias);
         let mut symbols = Symbols::of(file);
         let mut functions = Vec::new();
         let mut stack_maps = Vec::new();
@@ -137,26 +149,26 @@ impl PlacedCode {
                 code,
             },
             segments,
-            how: if linked {
-                ImageOrigin::Linked
-            } else {
-                ImageOrigin::Unlinked
-            },
+            how,
             symbols: Vec::new(),
             outside: BTreeMap::new(),
         })
     }
 }
 
-/// Where each section with code is, by its number.
-fn section_starts(file: &ObjectFile<'_>, linked: bool) -> BTreeMap<usize, u64> {
+/// Where each section with code is, by its number: of a linked file so far from the address that it
+/// has there.
+pub(crate) fn section_starts(file: &ObjectFile<'_>, linked: bool, bias: u64) -> BTreeMap<usize, u64> {
     let mut next = BASE;
     let code = file
         .file
         .sections()
         .filter(|section| section.kind() == object::SectionKind::Text && section.size() > 0);
     code.map(|section| {
-        let start = if linked { section.address() } else { next };
+        let start = match linked {
+            true => section.address().wrapping_add(bias),
+            false => next,
+        };
         next += section.size().next_multiple_of(u64::from(PAGE));
         (section.index().0, start)
     })

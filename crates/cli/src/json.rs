@@ -6,6 +6,7 @@ use patchpoint::stackmap::{Endian, LocationKind};
 use serde_json::{Map, Number, Value};
 
 use crate::disassemble::Instruction;
+use crate::lines;
 use crate::names::hex;
 use crate::problem::Problem;
 use crate::report::{
@@ -16,12 +17,12 @@ use crate::site::{RecordKind, Reserved, Site};
 use crate::tables::{self, CoveredEntry, CoveredTable, GcEntry, GcTable, PcEntry, PcTable};
 use crate::text;
 
-pub(crate) fn render(report: &Report) -> Result<String, Problem> {
+pub(crate) fn render(report: &Report) -> Value {
     let endian = match report.endian {
         Endian::Little => "little",
         Endian::Big => "big",
     };
-    print(&object([
+    object([
         ("file", report.file.as_str().into()),
         ("format", report.format.into()),
         ("architecture", report.arch_name.into()),
@@ -30,7 +31,7 @@ pub(crate) fn render(report: &Report) -> Result<String, Problem> {
         ("pc_sections", list(&report.tables.pc_sections, pc_section)),
         ("covered", list(&report.tables.covered, covered)),
         ("gc_maps", list(&report.tables.gc_maps, gc_map)),
-    ]))
+    ])
 }
 
 /// Its fields in their order. The macro `json` would copy all that is inside.
@@ -176,7 +177,8 @@ fn record(record: &RecordReport) -> Value {
         RecordKind::Statepoint => "statepoint",
         RecordKind::Unknown => "unknown",
     };
-    object([
+    let source = record.source.as_deref().map(lines::as_json);
+    let start = [
         ("id", record.id.into()),
         ("offset", record.offset.into()),
         ("byte_offset", record.byte_offset.into()),
@@ -184,10 +186,15 @@ fn record(record: &RecordReport) -> Value {
         ("statepoint", record.statepoint.as_ref().map(statepoint).into()),
         ("may_be_overflow", record.may_be_overflow.into()),
         ("live_out_info", record.has_live_out_info.into()),
+    ];
+    let rest = [
         ("locations", list(&record.locations, location)),
         ("live_outs", list(&record.live_outs, live_out)),
         ("site", record.site.as_ref().map(|at| site(record, at)).into()),
-    ])
+    ];
+    let source = source.map(|source| ("source", source));
+    let fields = start.into_iter().chain(source).chain(rest);
+    Value::Object(fields.map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
 fn statepoint(statepoint: &StatepointReport) -> Value {

@@ -91,9 +91,9 @@ fn last_address(text: &str) -> Option<CodeAddr> {
 
 /// A line of disassembly.
 pub(crate) struct Listed {
-    line: ListingLine,
-    refers_to: Option<String>,
-    is_nop: bool,
+    pub(crate) line: ListingLine,
+    pub(crate) refers_to: Option<String>,
+    pub(crate) is_nop: bool,
 }
 
 impl Listed {

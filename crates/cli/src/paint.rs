@@ -1,9 +1,12 @@
 //! Colours, where somebody looks.
 
 use std::fmt;
-use std::io::{self, IsTerminal};
+use std::io;
 
-/// ANSI codes.
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Effects};
+
+/// What a text is, by how it looks.
 #[derive(Clone, Copy)]
 pub(crate) enum Style {
     Bold,
@@ -14,15 +17,15 @@ pub(crate) enum Style {
     Cyan,
 }
 
-impl Style {
-    fn code(self) -> u8 {
-        match self {
-            Self::Bold => 1,
-            Self::Dim => 2,
-            Self::Red => 31,
-            Self::Green => 32,
-            Self::Yellow => 33,
-            Self::Cyan => 36,
+impl From<Style> for anstyle::Style {
+    fn from(style: Style) -> Self {
+        match style {
+            Style::Bold => Effects::BOLD.into(),
+            Style::Dim => Effects::DIMMED.into(),
+            Style::Red => AnsiColor::Red.on_default(),
+            Style::Green => AnsiColor::Green.on_default(),
+            Style::Yellow => AnsiColor::Yellow.on_default(),
+            Style::Cyan => AnsiColor::Cyan.on_default(),
         }
     }
 }
@@ -35,19 +38,21 @@ pub(crate) enum Paint {
 }
 
 impl Paint {
-    /// Colours on a terminal that has some, unless the environment's `NO_COLOR` says no.
+    /// Colours on a terminal that has some, unless the environment says something else, by
+    /// `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`.
     pub(crate) fn for_stdout() -> Self {
-        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let has = std::env::var_os("TERM").is_none_or(|name| name != "dumb");
-        match io::stdout().is_terminal() && wanted && has {
-            true => Self::Colours,
-            false => Self::Plain,
+        match AutoStream::choice(&io::stdout()) {
+            ColorChoice::Never => Self::Plain,
+            ColorChoice::Auto | ColorChoice::AlwaysAnsi | ColorChoice::Always => Self::Colours,
         }
     }
 
     pub(crate) fn of(self, style: Style, text: impl fmt::Display) -> String {
         match self {
-            Self::Colours => format!("\x1b[{}m{text}\x1b[0m", style.code()),
+            Self::Colours => {
+                let style = anstyle::Style::from(style);
+                format!("{style}{text}{style:#}")
+            }
             Self::Plain => text.to_string(),
         }
     }

@@ -10,11 +10,15 @@ use patchpoint::verify::{self, Chunk};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Output, Plan};
-use crate::json::{self, list};
+use crate::files::{Input, Printed};
+use crate::json::list;
+use crate::lines;
 use crate::names::{Listed, Names, listing_text};
+use crate::page;
 use crate::paint::{Paint, Style};
 use crate::problem::Problem;
-use crate::sites::{heading, place_json};
+use crate::shapes::Shapes;
+use crate::sites::{self, heading, place_json};
 use crate::survey::{RecordPlace, RecordState, Registered, Survey, kind};
 
 /// The distance between an exit stub, another, and a stub: more than any has.
@@ -23,30 +27,36 @@ const ROOM: u64 = 0x1000;
 const NEAR: u64 = 0x8_0000;
 
 /// What a patch of one site comes to.
-struct Planned<'s> {
-    place: &'s RecordPlace,
-    registered: &'s Registered,
-    outcome: Result<Written, patchpoint::Error>,
+pub(crate) struct Planned<'s> {
+    pub(crate) place: &'s RecordPlace,
+    pub(crate) registered: &'s Registered,
+    pub(crate) outcome: Result<Written, patchpoint::Error>,
 }
 
 /// What would be written.
-struct Written {
-    used: Len,
-    slack: Len,
-    return_offsets: Vec<u32>,
-    before: Vec<Listed>,
-    after: Vec<Listed>,
-    stub: Option<(CodeAddr, Vec<Listed>)>,
+pub(crate) struct Written {
+    pub(crate) used: Len,
+    pub(crate) slack: Len,
+    pub(crate) return_offsets: Vec<u32>,
+    pub(crate) before: Vec<Listed>,
+    pub(crate) after: Vec<Listed>,
+    pub(crate) stub: Option<(CodeAddr, Vec<Listed>)>,
 }
 
 /// What is to be printed, and whether the sequence is refused for a site.
-pub(crate) fn render(plan: &Plan, data: &[u8], paint: Paint) -> Result<(String, bool), Problem> {
-    let survey = Survey::of(&plan.code, data)?;
+pub(crate) fn render(
+    plan: &Plan,
+    input: &Input<'_>,
+    shapes: &Shapes,
+    (paint, demangle): (Paint, bool),
+) -> Result<(Printed, bool), Problem> {
+    let survey = Survey::of(input, shapes, plan.code.lines)?;
     let planned = of_survey(plan, &survey)?;
     let refused = planned.iter().any(|site| site.outcome.is_err());
-    let printed = match plan.code.format {
-        Output::Text => as_text(plan, &survey, &planned, paint),
-        Output::Json => json::print(&as_json(plan, &survey, &planned))?,
+    let printed = match plan.code.known.format {
+        _ if plan.html => Printed::Page(page::functions(plan, &survey, &planned, demangle)?),
+        Output::Text => Printed::Text(as_text(plan, &survey, &planned, paint)),
+        Output::Json => Printed::Json(as_json(plan, &survey, &planned)),
     };
     Ok((printed, refused))
 }
@@ -134,7 +144,10 @@ fn written(plan: &Plan, survey: &Survey, registered: &Registered) -> Result<Writ
     Ok(Written {
         used: assembled.used,
         slack: assembled.slack(),
-        before: list(site.addr(), &site.read()?),
+        before: match &registered.now {
+            Some(_) => sites::now(survey, registered),
+            None => list(site.addr(), &site.read()?),
+        },
         after: list(site.addr(), &assembled.code),
         stub: assembled
             .stub
@@ -190,9 +203,11 @@ fn site_text(out: &mut String, plan: &Plan, planned: &Planned<'_>, paint: Paint)
     let reserved = planned.registered.shape.reserved();
     let reserved = crate::words::count_u64(reserved.get().into(), "byte");
     let id = paint.of(Style::Cyan, plan.id);
+    let source = lines::words(&planned.place.source);
+    let source = source.map_or(String::new(), |source| format!(" ({source})"));
     write!(
         out,
-        "\n{} {id} at {}: {reserved} reserved",
+        "\n{} {id} at {}{source}: {reserved} reserved",
         kind(planned.registered),
         planned.place
     )?;

@@ -76,6 +76,21 @@ pub(crate) enum Problem {
     NoChecks(String),
     #[error("the argument {0:?} has a zero byte, which ends a string of C")]
     ZeroByte(String),
+    #[error("has debug information that cannot be read: {0}: leave --lines out")]
+    Dwarf(gimli::Error),
+    #[error("does not run, or is no process of this system's /proc: give the number of one that runs")]
+    NoProcess,
+    #[error("{0} cannot be read: {1}: the process must be one of yours that you may debug")]
+    Process(String, io::Error),
+    #[error(
+        "executes no file that has a stack map: what a JIT compiled is in no file, and a program that is linked with a stack map has a \
+         section .llvm_stackmaps"
+    )]
+    NoStackMapInProcess,
+    #[error("was replaced since the process mapped it: start the process again")]
+    Replaced,
+    #[error("has segments that the process has not mapped where its headers say")]
+    NotMappedWhole,
     /// With one file of several.
     #[error("{1}")]
     Of(String, Box<Problem>),
@@ -98,6 +113,12 @@ impl Problem {
             | Self::NoSection(_)
             | Self::Table { .. }
             | Self::SharedLibrary(_)
+            | Self::Dwarf(_)
+            | Self::NoProcess
+            | Self::Process(..)
+            | Self::NoStackMapInProcess
+            | Self::Replaced
+            | Self::NotMappedWhole
             | Self::Json(_)
             | Self::Write(_) => 2,
             Self::Library(error) => match **error {

@@ -154,7 +154,7 @@ fn read(file: &ObjectFile<'_>, data: &[u8], offset: u64) -> Option<u64> {
 }
 
 /// What a relocation of a field that holds `field` refers to.
-fn target(file: &ObjectFile<'_>, relocation: &Relocation, field: u64) -> Target {
+pub(crate) fn target(file: &ObjectFile<'_>, relocation: &Relocation, field: u64) -> Target {
     let implicit = if relocation.has_implicit_addend() {
         field
     } else {

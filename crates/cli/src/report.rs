@@ -14,6 +14,7 @@ use patchpoint::stackmap::{
 };
 
 use crate::args::Inspect;
+use crate::lines::{Lines, SourceLine};
 use crate::object_file::{MapSection, ObjectFile};
 use crate::problem::Problem;
 use crate::progress::Progress;
@@ -111,6 +112,8 @@ pub(crate) struct RecordReport {
     pub(crate) may_be_overflow: bool,
     /// Whether live-outs were looked for, where the map tells it.
     pub(crate) has_live_out_info: Option<bool>,
+    /// Where it is in the source, what was inlined first, where that was asked for and is known.
+    pub(crate) source: Option<Vec<SourceLine>>,
     pub(crate) kind: RecordKind,
     /// What its locations are, where it is one of a statepoint.
     pub(crate) statepoint: Option<StatepointReport>,
@@ -148,7 +151,12 @@ pub(crate) struct LiveOutReport {
 }
 
 impl Report {
-    pub(crate) fn of(inspect: &Inspect, file: &ObjectFile<'_>, tables: Tables) -> Result<Self, Problem> {
+    pub(crate) fn of(
+        inspect: &Inspect,
+        name: &str,
+        file: &ObjectFile<'_>,
+        tables: Tables,
+    ) -> Result<Self, Problem> {
         let sections = file.map_sections()?;
         if sections.is_empty() && tables.is_empty() {
             return Err(Problem::NoStackMap);
@@ -165,6 +173,10 @@ impl Report {
                 .collect(),
             two: inspect.version_two.into(),
             progress: RefCell::new(Progress::new("records")),
+            lines: match inspect.lines {
+                true => Lines::of(file)?,
+                false => None,
+            },
         };
         let mut maps = Vec::new();
         for section in &sections {
@@ -179,7 +191,7 @@ impl Report {
             }
         }
         Ok(Self {
-            file: inspect.file.clone(),
+            file: name.to_owned(),
             format: file.format_name(),
             arch_name: file.arch_name(),
             endian: file.endian(),
@@ -197,6 +209,7 @@ struct Reporter<'f, 'data> {
     reserved: BTreeMap<u64, u32>,
     two: VersionTwo,
     progress: RefCell<Progress>,
+    lines: Option<Lines>,
 }
 
 /// A function's code, found in the file.
@@ -218,10 +231,15 @@ impl<'data> Reporter<'_, 'data> {
             self.symbols.add_start(self.file, &target);
         }
         let report = |map| self.map(section, &relocated, map);
-        Ok(maps.maps().iter().map(report).collect())
+        maps.maps().iter().map(report).collect()
     }
 
-    fn map(&self, section: &MapSection<'_>, relocated: &Relocated, map: &StackMap<'_>) -> MapReport {
+    fn map(
+        &self,
+        section: &MapSection<'_>,
+        relocated: &Relocated,
+        map: &StackMap<'_>,
+    ) -> Result<MapReport, Problem> {
         let constants = map.constants();
         let mut functions = Vec::new();
         let mut loose: Vec<Record<'_>> = Vec::new();
@@ -235,24 +253,24 @@ impl<'data> Reporter<'_, 'data> {
             let frame = frames.next().map(|frame| FrameReport::of(self.arch, &frame));
             functions.push(FunctionReport {
                 frame,
-                ..self.function(relocated, &function, &records, constants)
+                ..self.function(relocated, &function, &records, constants)?
             });
         }
         if map.version() == Version::V1 && map.functions().len() != 1 {
             loose.extend(map.records());
         }
-        MapReport {
+        let loose = loose
+            .iter()
+            .map(|record| self.record(record, constants, None, None));
+        Ok(MapReport {
             section: section.name.clone(),
             byte_offset: map.byte_offset().get(),
             version: map.version().number(),
             layout: map.version().into(),
             constants: constants.iter().collect(),
             functions,
-            loose: loose
-                .iter()
-                .map(|record| self.record(record, constants, None, None))
-                .collect(),
-        }
+            loose: loose.collect::<Result<_, _>>()?,
+        })
     }
 
     fn function(
@@ -261,7 +279,7 @@ impl<'data> Reporter<'_, 'data> {
         function: &FunctionRecord<'_>,
         records: &[Record<'_>],
         constants: Constants<'_>,
-    ) -> FunctionReport {
+    ) -> Result<FunctionReport, Problem> {
         let target = relocated.target(self.file, function.byte_offset().get());
         let code = self.symbols.function(self.file, target);
         let found = code
@@ -283,9 +301,9 @@ impl<'data> Reporter<'_, 'data> {
             let after = offsets.partition_point(|offset| *offset <= at);
             self.record(record, constants, found.as_ref(), offsets.get(after).copied())
         });
-        FunctionReport {
+        Ok(FunctionReport {
             frame: None,
-            records: reports.collect(),
+            records: reports.collect::<Result<_, _>>()?,
             name: code.name,
             section: section
                 .as_ref()
@@ -297,7 +315,7 @@ impl<'data> Reporter<'_, 'data> {
                 StackSize::Known(bytes) => Some(bytes),
                 StackSize::Unknown => None,
             },
-        }
+        })
     }
 
     fn code(&self, place: CodePlace, size: u64) -> Option<FunctionCode<'data>> {
@@ -321,7 +339,7 @@ impl<'data> Reporter<'_, 'data> {
         constants: Constants<'_>,
         function: Option<&FunctionCode<'_>>,
         next: Option<u64>,
-    ) -> RecordReport {
+    ) -> Result<RecordReport, Problem> {
         let offset = u64::from(record.offset().get());
         let code = function.and_then(|function| {
             Some(RecordCode {
@@ -348,7 +366,15 @@ impl<'data> Reporter<'_, 'data> {
                 .map_or(offset, |last| last.offset + last.bytes.len() as u64);
             self.references_in(function.place, offset, end)
         });
-        RecordReport {
+        let source = match (function, &self.lines) {
+            (Some(function), Some(lines)) => Some(lines.at(CodePlace {
+                section: function.place.section,
+                offset: function.place.offset.saturating_add(offset),
+            })?),
+            _ => None,
+        };
+        Ok(RecordReport {
+            source: source.filter(|source| !source.is_empty()),
             id: record.id().get(),
             offset: record.offset().get(),
             byte_offset: record.byte_offset().get(),
@@ -372,7 +398,7 @@ impl<'data> Reporter<'_, 'data> {
                 .collect(),
             site,
             references,
-        }
+        })
     }
 
     fn references_in(&self, function: CodePlace, from: u64, to: u64) -> BTreeMap<u64, String> {

@@ -5,6 +5,7 @@
 //! object was compiled from. What is not told is taken from the stack map, where it is a flat one
 //! that tells lengths, or inferred from the bytes, where they leave no doubt.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
@@ -15,7 +16,7 @@ use patchpoint::arch::{Arch, instructions};
 use patchpoint::site::Candidate;
 use patchpoint::verify;
 
-use crate::args::CodeArgs;
+use crate::args::KnownArgs;
 use crate::image;
 use crate::ir::{Mangling, Matches, Program, Verdict};
 use crate::object_file::ObjectFile;
@@ -32,6 +33,17 @@ pub(crate) struct Shapes {
     told: Vec<(Option<String>, String, ToldShape)>,
     ir: Option<Program>,
     ir_files: Vec<String>,
+    used: RefCell<Used>,
+}
+
+/// What of the told has been of use, in all inputs together.
+#[derive(Default)]
+struct Used {
+    /// By its number.
+    told: HashSet<usize>,
+    /// How many inputs there were, and of how many the IR knows something.
+    inputs: usize,
+    known_inputs: usize,
 }
 
 /// Where the shape of a site comes from.
@@ -62,15 +74,15 @@ pub(crate) enum RecordShape {
 impl Shapes {
     /// Reads the files that the command line names; what is on the command line itself comes
     /// first.
-    pub(crate) fn read(code: &CodeArgs) -> Result<Self, Problem> {
+    pub(crate) fn read(known: &KnownArgs) -> Result<Self, Problem> {
         let mut shapes = Self::default();
         let read = |file: &String| fs::read(file).map_err(|error| Problem::ReadOther(file.clone(), error));
-        shapes.ir_files.clone_from(&code.ir);
-        for file in &code.ir {
+        shapes.ir_files.clone_from(&known.ir);
+        for file in &known.ir {
             let program = shapes.ir.get_or_insert_default();
             program.add_file(file, &read(file)?)?;
         }
-        for file in &code.shapes {
+        for file in &known.shapes {
             let bytes = read(file)?;
             for (line, text) in lines(&String::from_utf8_lossy(&bytes)) {
                 let told: ToldShape = text.parse().map_err(|expected| Problem::Shape {
@@ -83,7 +95,7 @@ impl Shapes {
                 shapes.told.push((Some(file.clone()), place, told));
             }
         }
-        for told in &code.shape {
+        for told in &known.shape {
             shapes.tell(told.clone());
             shapes.told.push((None, "--shape".to_owned(), told.clone()));
         }
@@ -95,7 +107,8 @@ impl Shapes {
         self.told.is_empty() && self.ir.is_none()
     }
 
-    /// Looks at all records of placed code, before [`Self::of`] is asked for each.
+    /// Looks at all records of placed code, before [`Self::of`] is asked for each. Where this is not
+    /// the only input, [`Self::check_used`] says at the end what was of no use in any.
     ///
     /// # Errors
     /// What was told cannot be of this file.
@@ -103,65 +116,84 @@ impl Shapes {
         &self,
         file: &ObjectFile<'_>,
         code: &image::PlacedCode,
+        is_alone: bool,
     ) -> Result<Matches, Problem> {
         let mangling = match file.file.format() {
             BinaryFormat::MachO => Mangling::Underscore,
             _ => Mangling::None,
         };
         let mut matches = Matches::of(self.ir.as_ref(), mangling, code)?;
-        if matches.is_foreign() {
+        let mut used = self.used.borrow_mut();
+        used.inputs += 1;
+        used.known_inputs += usize::from(!matches.is_foreign());
+        let unit = instructions::unit(code.image.arch);
+        for (number, (_, place, told)) in self.told.iter().enumerate() {
+            let function = told.function.as_deref();
+            if told.id.is_some_and(|id| !matches.has(id, function)) {
+                continue;
+            }
+            used.told.insert(number);
+            if let Some(bytes) = told.shape.bytes().filter(|bytes| bytes % unit != 0) {
+                return Err(Problem::Told {
+                    place: place.clone(),
+                    why: format!(
+                        "no site has {}: instructions of {} are multiples of {unit}",
+                        crate::words::count_u64(bytes.into(), "byte"),
+                        code.image.arch
+                    ),
+                });
+            }
+        }
+        drop(used);
+        if is_alone {
+            self.check_used()?;
+            matches.unused = self.unused();
+        }
+        Ok(matches)
+    }
+
+    /// Refuses what was told and is of no use in all inputs together.
+    ///
+    /// # Errors
+    /// What was told on the command line is of no record, or nothing of a file is.
+    pub(crate) fn check_used(&self) -> Result<(), Problem> {
+        let used = self.used.borrow();
+        if used.inputs == 0 {
+            return Ok(());
+        }
+        if used.known_inputs == 0 {
             return Err(Problem::OtherIr(self.ir_files.join(", ")));
         }
-        let mut used = HashSet::new();
-        let mut unused: Vec<(&str, String)> = Vec::new();
-        for (file, place, told) in &self.told {
-            let problem = |why| Problem::Told {
-                place: place.clone(),
-                why,
-            };
-            let function = told.function.as_deref();
-            match told.id.filter(|id| !matches.has(*id, function)) {
-                None => {
-                    used.insert(file);
+        let mut useful = HashSet::new();
+        for (number, (file, place, told)) in self.told.iter().enumerate() {
+            match (used.told.contains(&number), file) {
+                (true, file) => {
+                    useful.insert(file);
                 }
-                Some(id) => {
-                    let why = match function {
-                        Some(name) => format!("no record of a function {name} has ID {id}"),
-                        None => format!("no record has ID {id}"),
-                    };
-                    match file {
-                        // protection: a-shape-of-no-record-is-refused
-                        None => return Err(problem(why)),
-                        Some(_) => unused.push((place, why)),
-                    }
-                }
-            }
-            let unit = instructions::unit(code.image.arch);
-            if let Some(bytes) = told.shape.bytes().filter(|bytes| bytes % unit != 0) {
-                return Err(problem(format!(
-                    "no site has {}: instructions of {} are multiples of {unit}",
-                    crate::words::count_u64(bytes.into(), "byte"),
-                    code.image.arch
-                )));
+                // protection: a-shape-of-no-record-is-refused
+                (false, None) => return Err(of_no_record(place, told)),
+                (false, Some(_)) => {}
             }
         }
         // LLVM merges calls and leaves some out: what was written down of a source need not be all
         // there, but something of it.
-        let foreign = self.told.iter().filter_map(|(file, ..)| file.as_ref());
-        if let Some(file) = foreign
-            .into_iter()
-            .find(|file| !used.contains(&Some((*file).clone())))
-        {
-            return Err(Problem::Told {
+        let mut files = self.told.iter().map(|(file, ..)| file);
+        match files.find(|file| file.is_some() && !useful.contains(file)) {
+            Some(Some(file)) => Err(Problem::Told {
                 place: file.clone(),
                 why: "none of its shapes is of a record of this file".to_owned(),
-            });
+            }),
+            _ => Ok(()),
         }
-        matches.unused = unused
-            .into_iter()
-            .map(|(place, why)| format!("{place}: {why}"))
-            .collect();
-        Ok(matches)
+    }
+
+    /// What files of shapes say of records that are not there.
+    fn unused(&self) -> Vec<String> {
+        let used = self.used.borrow();
+        let told = self.told.iter().enumerate();
+        told.filter(|(number, (file, ..))| file.is_some() && !used.told.contains(number))
+            .map(|(_, (_, place, told))| of_no_record(place, told).to_string())
+            .collect()
     }
 
     fn tell(&mut self, told: ToldShape) {
@@ -274,6 +306,17 @@ fn seems_patchpoint(arch: Arch, record: &Candidate<'_>) -> bool {
     let near = bytes.get(..64).unwrap_or(bytes);
     let prefix = verify::patchpoint_prefix(arch, CodeAddr::new(record.addr().get()), near);
     record.record().live_outs().len() > 0 || prefix.get() > 0
+}
+
+fn of_no_record(place: &str, told: &ToldShape) -> Problem {
+    Problem::Told {
+        place: place.to_owned(),
+        why: match (told.id, &told.function) {
+            (Some(id), Some(name)) => format!("no record of a function {name} has ID {id}"),
+            (Some(id), None) => format!("no record has ID {id}"),
+            (None, _) => "there is no record".to_owned(),
+        },
+    }
 }
 
 /// The lines that are not empty and no comments, with their numbers.

@@ -6,21 +6,29 @@ use patchpoint::arch::{Convention, SiteKind};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Output, Sites};
+use crate::files::{Input, Printed};
 use crate::image::ImageOrigin;
 use crate::json::{self, list};
+use crate::lines;
+use crate::names::{Listed, listing_text};
 use crate::paint::{Paint, Style};
 use crate::problem::Problem;
-use crate::shapes::Source;
+use crate::shapes::{Shapes, Source};
 use crate::survey::{Holds, RecordPlace, RecordRow, RecordState, Registered, Survey, kind};
 use crate::text;
 use crate::words;
 
-pub(crate) fn render(sites: &Sites, data: &[u8], paint: Paint) -> Result<String, Problem> {
-    let survey = Survey::of(&sites.code, data)?;
-    match sites.code.format {
-        Output::Text => Ok(as_text(&survey, paint)),
-        Output::Json => json::print(&as_json(&survey)),
-    }
+pub(crate) fn render(
+    sites: &Sites,
+    input: &Input<'_>,
+    shapes: &Shapes,
+    paint: Paint,
+) -> Result<Printed, Problem> {
+    let survey = Survey::of(input, shapes, sites.code.lines)?;
+    Ok(match sites.code.known.format {
+        Output::Text => Printed::Text(as_text(&survey, paint)),
+        Output::Json => Printed::Json(as_json(&survey)),
+    })
 }
 
 /// What is said of one.
@@ -32,12 +40,15 @@ pub(crate) fn heading(survey: &Survey, paint: Paint) -> String {
     let how = match survey.how {
         ImageOrigin::Loaded => "",
         ImageOrigin::Linked => ", as it is linked",
+        ImageOrigin::Running => ", as it runs",
         ImageOrigin::Unlinked => {
             ", which the engine does not load: as it is, with no relocation of code applied"
         }
     };
     let file = paint.of(Style::Bold, &survey.file);
-    format!("{file}: {}, {}{how}\n", survey.format, survey.arch)
+    let process = survey.process.map(|pid| format!(" in process {pid}"));
+    let process = process.as_deref().unwrap_or("");
+    format!("{file}: {}, {}{how}{process}\n", survey.format, survey.arch)
 }
 
 fn as_text(survey: &Survey, paint: Paint) -> String {
@@ -81,6 +92,14 @@ fn name(place: &RecordPlace) -> &str {
 fn row_text(out: &mut String, survey: &Survey, row: &RecordRow, paint: Paint) -> std::fmt::Result {
     let id = paint.of(Style::Cyan, row.place.id);
     write!(out, "  record {id} at +{:#x}: ", row.place.offset)?;
+    state_text(out, survey, row, paint)?;
+    match lines::words(&row.place.source) {
+        Some(source) => writeln!(out, "    {:10} {source}", "source"),
+        None => Ok(()),
+    }
+}
+
+fn state_text(out: &mut String, survey: &Survey, row: &RecordRow, paint: Paint) -> std::fmt::Result {
     match &row.state {
         RecordState::Refused(error, _) => {
             writeln!(out, "{}", paint.of(Style::Red, format!("refused: {error}")))
@@ -146,6 +165,12 @@ fn registered_text(
             format!("{}, when the code has run", return_offsets.join(" ")),
         )?;
     }
+    if registered.now.is_some() {
+        let patched = "other bytes than the file has:".to_owned();
+        line("now", paint.of(Style::Yellow, patched))?;
+        out.push_str(&listing_text(&now(survey, registered), 15, paint));
+    }
+    let mut line = |title: &str, what: String| writeln!(out, "    {title:10} {what}");
     match &registered.patchable_jump {
         Ok((offset, len)) => {
             let at = registered.site.offset().get() + offset;
@@ -156,23 +181,42 @@ fn registered_text(
     }
 }
 
-pub(crate) fn how(survey: &Survey) -> &'static str {
+/// What a process has at a site, where it is not what the file has.
+pub(crate) fn now(survey: &Survey, registered: &Registered) -> Vec<Listed> {
+    let site = &registered.site;
+    let bytes = registered.now.as_deref().unwrap_or(&[]);
+    survey.names.listing(survey.arch, site.addr(), bytes, |_| None)
+}
+
+fn how(survey: &Survey) -> &'static str {
     match survey.how {
         ImageOrigin::Loaded => "loaded",
         ImageOrigin::Linked => "linked",
+        ImageOrigin::Running => "running",
         ImageOrigin::Unlinked => "unlinked",
     }
 }
 
 fn as_json(survey: &Survey) -> Value {
-    json::object([
-        ("file", survey.file.as_str().into()),
-        ("format", survey.format.into()),
-        ("architecture", survey.arch.to_string().into()),
-        ("how", how(survey).into()),
-        ("faults", list(&survey.faults, |fault| fault.to_string().into())),
-        ("sites", list(&survey.rows, |row| row_json(survey, row))),
-    ])
+    let mut fields = heading_json(survey);
+    let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
+    put("faults", list(&survey.faults, |fault| fault.to_string().into()));
+    put("sites", list(&survey.rows, |row| row_json(survey, row)));
+    Value::Object(fields)
+}
+
+/// The keys that say what it is about.
+pub(crate) fn heading_json(survey: &Survey) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
+    put("file", survey.file.as_str().into());
+    put("format", survey.format.into());
+    put("architecture", survey.arch.to_string().into());
+    put("how", how(survey).into());
+    if let Some(pid) = survey.process {
+        put("process", pid.into());
+    }
+    fields
 }
 
 /// The keys that say where a record is.
@@ -183,6 +227,9 @@ pub(crate) fn place_json(place: &RecordPlace) -> Map<String, Value> {
     put("function", place.function.as_str().into());
     put("offset", place.offset.into());
     put("address", place.addr.get().into());
+    if !place.source.is_empty() {
+        put("source", lines::as_json(&place.source));
+    }
     fields
 }
 
@@ -250,5 +297,8 @@ fn registered_json(survey: &Survey, registered: &Registered) -> Map<String, Valu
     put("live_outs", list(&registered.live_outs, json::live_out));
     let saved = registered.saved;
     put("callee_saved", json!({ "named": saved.named, "of": saved.of }));
+    if registered.now.is_some() {
+        put("now", list(&now(survey, registered), Listed::json));
+    }
     fields
 }

@@ -11,11 +11,13 @@ use patchpoint::error::SiteName;
 use patchpoint::site::{Candidate, Error, Module, Site, survey};
 use patchpoint::verify::{self, Original};
 
-use crate::args;
+use crate::files::Input;
 use crate::image::{ImageOrigin, PlacedCode};
+use crate::lines::{ImageLines, SourceLine};
 use crate::names::Names;
 use crate::object_file::ObjectFile;
 use crate::problem::Problem;
+use crate::process::Mapped;
 use crate::progress::Progress;
 use crate::report::{LiveOutReport, LocationReport};
 use crate::shapes::{RecordShape, Shapes, Source};
@@ -25,6 +27,8 @@ pub(crate) struct Survey {
     pub(crate) format: &'static str,
     pub(crate) arch: Arch,
     pub(crate) how: ImageOrigin,
+    /// The process that has it in its memory.
+    pub(crate) process: Option<u32>,
     pub(crate) names: Names,
     /// By address.
     pub(crate) rows: Vec<RecordRow>,
@@ -53,6 +57,8 @@ pub(crate) struct RecordPlace {
     /// In the function.
     pub(crate) offset: u32,
     pub(crate) addr: CodeAddr,
+    /// In the source, what was inlined first; none where that is not known or not asked for.
+    pub(crate) source: Vec<SourceLine>,
 }
 
 pub(crate) enum RecordState {
@@ -82,6 +88,8 @@ pub(crate) struct Registered {
     pub(crate) locations: Vec<LocationReport>,
     pub(crate) live_outs: Vec<LiveOutReport>,
     pub(crate) saved: Saved,
+    /// What a process has there, where that is something else than its file has.
+    pub(crate) now: Option<Vec<u8>>,
 }
 
 /// What a site holds.
@@ -108,16 +116,19 @@ impl Saved {
 }
 
 impl Survey {
-    pub(crate) fn of(args: &args::CodeArgs, data: &[u8]) -> Result<Self, Problem> {
-        let shapes = Shapes::read(args)?;
-        let file = ObjectFile::parse(data)?;
+    pub(crate) fn of(input: &Input<'_>, shapes: &Shapes, lines: bool) -> Result<Self, Problem> {
+        let file = ObjectFile::parse(input.data)?;
         if file.map_sections()?.is_empty() {
             return Err(Problem::NoStackMap);
         }
         file.check_maps()?;
-        let code = PlacedCode::of(data, &file)?;
+        let code = PlacedCode::of(input.data, &file, input.mapped)?;
         let arch = code.image.arch;
-        let matches = shapes.matches(&file, &code)?;
+        let matches = shapes.matches(&file, &code, input.is_alone)?;
+        let lines = match lines {
+            true => ImageLines::of(&file, &code.image)?,
+            false => None,
+        };
         let mut told = HashMap::new();
         let mut rows = Vec::new();
         let mut progress = Progress::new("records");
@@ -180,10 +191,22 @@ impl Survey {
             });
         }
         drop(progress);
+        for row in &mut rows {
+            if let Some(lines) = &lines {
+                let function = row.place.addr.get().wrapping_sub(row.place.offset.into());
+                row.place.source = lines.at(function, row.place.offset)?;
+            }
+            if let (Some(mapped), RecordState::Registered(registered)) = (input.mapped, &mut row.state) {
+                let before = registered.site.read()?;
+                let now = mapped.read(row.place.addr.get(), before.len())?;
+                registered.now = Some(now).filter(|now| *now != before);
+            }
+        }
         // Records of the same place stay in their order.
         rows.sort_by_key(|row| row.place.addr);
         Ok(Self {
-            file: args.file.clone(),
+            file: input.name.to_owned(),
+            process: input.mapped.map(Mapped::pid),
             format: file.format_name(),
             arch,
             how: code.how,
@@ -205,6 +228,7 @@ impl RecordPlace {
             function: record.function().to_owned(),
             offset: record.offset().get(),
             addr: record.addr(),
+            source: Vec::new(),
         }
     }
 
@@ -214,6 +238,7 @@ impl RecordPlace {
             function: site.function.as_deref().unwrap_or("").to_owned(),
             offset: site.offset.get(),
             addr: site.addr,
+            source: Vec::new(),
         }
     }
 
@@ -223,6 +248,7 @@ impl RecordPlace {
             function: site.function().name().to_owned(),
             offset: site.offset().get(),
             addr: site.addr(),
+            source: Vec::new(),
         }
     }
 }
@@ -294,6 +320,7 @@ fn registered(site: Site, source: Source) -> Result<Registered, Problem> {
         locations,
         live_outs,
         saved,
+        now: None,
         site,
     })
 }

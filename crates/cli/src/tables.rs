@@ -181,7 +181,7 @@ struct Source {
 
 impl Source {
     fn link(data: &[u8], file: &ObjectFile<'_>) -> Result<Self, Problem> {
-        let code = PlacedCode::of(data, file)?;
+        let code = PlacedCode::of(data, file, None)?;
         let symbols: BTreeMap<&str, CodeAddr> = code
             .symbols
             .iter()

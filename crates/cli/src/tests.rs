@@ -1,5 +1,6 @@
 //! The tool on the objects in `asm-tests/objects/inspect`, in-process.
 
+mod lines;
 mod tables;
 
 use std::fs;
@@ -7,10 +8,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::args::{Check, CodeArgs, Format, Inspect, Output, Plan, Reserved, Sites, VersionTwoArg};
+use crate::args::{
+    Check, CodeArgs, Format, Inspect, KnownArgs, Output, Plan, Reserved, Sites, VersionTwoArg,
+};
+use crate::files::{Gathered, Input, Printed};
 use crate::paint::Paint;
 use crate::problem::Problem;
-use crate::{check, plan, render, sites};
+use crate::shapes::Shapes;
+use crate::{check, plan, sites};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../asm-tests/objects/inspect")
@@ -36,7 +41,8 @@ fn objects() -> Vec<String> {
 
 fn inspect(name: &str, format: Format, reserved: &[(u64, u32)]) -> Inspect {
     Inspect {
-        file: name.to_owned(),
+        files: vec![name.to_owned()],
+        lines: true,
         format,
         reserved: reserved
             .iter()
@@ -45,6 +51,40 @@ fn inspect(name: &str, format: Format, reserved: &[(u64, u32)]) -> Inspect {
         version_two: VersionTwoArg::Detected,
         pc_section: Vec::new(),
     }
+}
+
+/// The bytes as the only input of a command.
+fn input(data: &[u8]) -> Input<'_> {
+    Input {
+        name: "x",
+        data,
+        is_alone: true,
+        mapped: None,
+    }
+}
+
+/// What `inspect` prints of a file with these bytes.
+fn render(inspect: &Inspect, data: &[u8], paint: Paint) -> Result<String, Problem> {
+    let input = Input {
+        name: &inspect.files[0],
+        ..input(data)
+    };
+    Ok(in_words(crate::render(inspect, &input, paint)?))
+}
+
+fn in_words(printed: Printed) -> String {
+    let is_json = matches!(printed, Printed::Json(_));
+    let mut gathered = Gathered {
+        items: vec![(printed, ())],
+        problems: Vec::new(),
+        is_alone: true,
+    };
+    gathered.print(is_json).unwrap()
+}
+
+/// What is known of records, read.
+fn shapes(code: &CodeArgs) -> Shapes {
+    Shapes::read(&code.known).unwrap()
 }
 
 fn text(name: &str, reserved: &[(u64, u32)]) -> String {
@@ -384,30 +424,39 @@ fn no_damaged_table_makes_it_panic() {
 /// What the other commands print of bytes, in every format; what they refuse they refuse.
 fn survey_all(data: &[u8]) {
     let code = |format| CodeArgs {
-        file: "x".to_owned(),
-        shape: ["7=anyreg,40,result,args=2", "8=c,48", "*=4"]
-            .map(|told| told.parse().unwrap())
-            .to_vec(),
-        shapes: Vec::new(),
-        ir: Vec::new(),
-        format,
+        lines: true,
+        known: KnownArgs {
+            shape: ["7=anyreg,40,result,args=2", "8=c,48", "*=4"]
+                .map(|told| told.parse().unwrap())
+                .to_vec(),
+            format,
+            ..KnownArgs::default()
+        },
+        ..CodeArgs::default()
     };
+    let input = input(data);
     for format in [Output::Text, Output::Json] {
-        let _ = sites::render(&Sites { code: code(format) }, data, Paint::Plain);
+        let shapes = shapes(&code(format));
+        let _ = sites::render(&Sites { code: code(format) }, &input, &shapes, Paint::Plain);
         let check = Check {
             code: code(format),
             live: true,
             trust_live_outs: true,
+            baseline: Vec::new(),
+            baseline_ir: Vec::new(),
         };
-        let _ = check::render(&check, data, Paint::Plain);
+        let _ = check::render(&check, &input, &shapes, Paint::Plain);
         let plan = Plan {
             code: code(format),
             id: 8,
             seq: "if location(0) == 7 goto miss; goto deopt".parse().unwrap(),
             ran: true,
             trust_live_outs: false,
+            html: false,
         };
-        let _ = plan::render(&plan, data, Paint::Plain);
+        let _ = plan::render(&plan, &input, &shapes, (Paint::Plain, true));
+        let page = Plan { html: true, ..plan };
+        let _ = plan::render(&page, &input, &shapes, (Paint::Plain, false));
     }
 }
 
@@ -441,23 +490,13 @@ fn no_damaged_object_makes_a_survey_panic() {
 #[test]
 fn the_other_commands_have_colours_too() {
     let sites = Sites {
-        code: CodeArgs {
-            file: "x".to_owned(),
-            shape: Vec::new(),
-            shapes: Vec::new(),
-            ir: Vec::new(),
-            format: Output::Text,
-        },
+        code: CodeArgs::default(),
     };
     let data = bytes("x86_64-19.o");
-    assert!(
-        sites::render(&sites, &data, Paint::Colours)
-            .unwrap()
-            .contains("\x1b[1m")
-    );
-    assert!(
-        !sites::render(&sites, &data, Paint::Plain)
-            .unwrap()
-            .contains('\x1b')
-    );
+    let printed = |paint| {
+        let shapes = shapes(&sites.code);
+        in_words(sites::render(&sites, &input(&data), &shapes, paint).unwrap())
+    };
+    assert!(printed(Paint::Colours).contains("\x1b[1m"));
+    assert!(!printed(Paint::Plain).contains('\x1b'));
 }

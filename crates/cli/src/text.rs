@@ -7,6 +7,7 @@ use patchpoint::arch::registers::RegisterName;
 use patchpoint::stackmap::LocationKind;
 
 use crate::disassemble::Instruction;
+use crate::lines;
 use crate::paint::{Paint, Style};
 use crate::report::{
     FrameReport, FunctionReport, Layout, LiveOutReport, LocationReport, MapReport, RecordReport, Report,
@@ -151,6 +152,9 @@ impl Text {
         if let Some(warning) = record.site.as_ref().and_then(|site| site.warning.as_ref()) {
             let warning = format!("warning: {warning}");
             writeln!(self.out, "    {}", self.paint(Style::Yellow, warning))?;
+        }
+        if let Some(source) = record.source.as_deref().and_then(lines::words) {
+            writeln!(self.out, "    source         {source}")?;
         }
         for (number, location) in (1..).zip(&record.locations) {
             let place = self.paint(Style::Green, place(location));

@@ -221,6 +221,9 @@ pub(super) struct Isa {
     pub(super) return_offsets_restore: bool,
     /// Whether one instruction may become another under execution; if not, why.
     pub(super) exchange: fn(&Exchange<'_>) -> Result<(), &'static str>,
+    /// Where that depends on nothing but what the two instructions are, and not on which of their
+    /// bytes differ or where a branch goes: at multiples of what, inside of one quadword.
+    pub(super) exchange_unit: Option<u64>,
     /// Which bits of a direct call or jump of so many bytes are its distance.
     pub(super) distance: fn(usize) -> Option<&'static [u8]>,
     /// What two instructions with these bytes are that together call or jump, and their target.

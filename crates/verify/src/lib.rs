@@ -49,7 +49,8 @@
 //! `walk` holds the rules and knows no architecture; it works on `facts`, one per instruction,
 //! which a decoder per architecture delivers together with its ABI. `policy` turns the site into
 //! sets of registers. One decoding pass and one walk along the control flow; nothing is formatted
-//! unless it is refused. `template` admits code that differs from checked code in constants only.
+//! unless it is refused. `template` admits code that differs from checked code in constants only, in
+//! place, in stubs, and as the gates of live sites.
 //!
 //! An architecture is the file or folder of its name, chosen in one `match` (`of_arch!` in
 //! `dispatch`); the other files know none.
@@ -124,5 +125,5 @@ pub use listing::{ListingLine, disassemble};
 pub use original::{DecodedFunction, Original, boundaries, is_call, is_jump, original, patchpoint_prefix};
 pub use policy::{callee_saved, kept_registers, not_kept};
 pub use scalable::first_scalable;
-pub use template::{Content, Template};
+pub use template::{Content, GateTemplate, Place, Template};
 pub use walk::Checked;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
-use patchpoint_isa::Arch;
+use patchpoint_isa::{Arch, nops};
 
 use super::facts::{Dest, Facts, Flow};
 use crate::error::{Error, Result};
@@ -48,6 +48,10 @@ pub fn original(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Result<Original> {
     };
     if addr.get().checked_add(bytes.len() as u64).is_none() {
         return Err(refused(addr.get(), "would wrap around the address space"));
+    }
+    // Most patchpoints; decoding them is most of what the first patch of a site takes.
+    if nops::are_all(arch, bytes) {
+        return Ok(Original::Nops);
     }
     let mut code = Vec::with_capacity(bytes.len() / 3);
     (isa.decode)(addr.get(), bytes, &mut code).map_err(|fault| {

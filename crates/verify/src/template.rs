@@ -25,8 +25,9 @@
 //! - rule 5 looks at what is added to the stack pointer, and where memory relative to it is written: in instructions
 //!   that change or use the stack pointer nothing is open, and code that writes the stack at a distance in a register, which
 //!   may be a constant, has no template;
-//! - rule 4, 6 and 7 look at none. So that it stays so, immediates are open only in the few instructions whose registers
-//!   and flags do not depend on them; a shift by 0, for example, is another thing than one by 1. Nor is anything open in
+//! - rules 4, 6 and 7 look at none: return offsets are boundaries of the same instructions. So that
+//!   it stays so, immediates are open only in the few instructions whose registers and flags do not
+//!   depend on them; a shift by 0, for example, is another thing than one by 1. Nor is anything open in
 //!   instructions that are a unit with others, as the decoder finds these by their bits, or in nops.
 //!
 //! What the rules know of the site (its record, shape, convention and return offsets) is not asked
@@ -34,6 +35,14 @@
 //! `engine/templates`.
 //!
 //! By 3, a value in a wrong field is refused even though every rule holds.
+//!
+//! # Stubs
+//!
+//! A stub is another piece of the same code, at another distance from its site each time. Every
+//! branch that leaves it is an open field, also those to the site's end; there is no template of a
+//! stub that branches into its site. What a stub and its site do together is what they did when
+//! they were checked, if the site, too, goes to the stub's first byte: its gate has a template of its
+//! own, [`GateTemplate`].
 
 use alloc::boxed::Box;
 
@@ -43,6 +52,7 @@ use smallvec::SmallVec;
 
 use super::chunk::Chunk;
 use super::dispatch::isa;
+use super::exchange::check_exchange;
 use super::field::OpenField;
 
 /// What has to be in an open field.
@@ -64,24 +74,97 @@ pub struct Template {
     /// The bits that are closed.
     closed: Box<[u8]>,
     fields: SmallVec<[OpenField; 4]>,
+    /// Which of the fields is the distance from a stub to the end of its site.
+    to_end: u32,
+}
+
+/// Where code of a template is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is the site.
+    Site(CodeRange),
+    /// It is a stub of the site.
+    Stub {
+        /// The stub's first byte.
+        at: CodeAddr,
+        /// The site.
+        site: CodeRange,
+    },
+}
+
+impl Place {
+    /// The address of the code.
+    #[inline]
+    #[must_use]
+    pub fn at(self) -> CodeAddr {
+        match self {
+            Self::Site(site) => site.start(),
+            Self::Stub { at, .. } => at,
+        }
+    }
+
+    /// The site.
+    #[inline]
+    #[must_use]
+    pub fn site(self) -> CodeRange {
+        let (Self::Site(site) | Self::Stub { site, .. }) = self;
+        site
+    }
+
+    /// Whether code of `len` bytes there may leave for an address: the end of the site only as that.
+    #[inline]
+    fn leaves_for(self, to: CodeAddr, to_end: bool, len: usize) -> bool {
+        let site = self.site();
+        let is_outside = !site.contains(to) && (site.end() == to) == to_end;
+        is_outside && to.get().wrapping_sub(self.at().get()) >= len as u64
+    }
 }
 
 impl Template {
     /// The template of code that `check` has just accepted for this site, without stubs. All fields
     /// are open that may be. `None` for code that cannot have one.
     pub fn of(site: &SiteContext<'_>, code: &[u8], declared: &Declared) -> Option<Self> {
-        if !site.return_offsets.is_empty() || !declared.vouched.is_empty() {
-            return None;
-        }
-        let chunk = Chunk {
+        let is_target = |to: u64| declared.targets.iter().any(|target| target.addr.get() == to);
+        let code = Chunk {
             addr: site.addr,
             bytes: code,
         };
-        let is_target = |to: u64| declared.targets.iter().any(|target| target.addr.get() == to);
+        Self::of_code(site, code, declared, &is_target)
+    }
+
+    /// The template of a stub that `check` has just accepted with its site.
+    pub fn of_stub(site: &SiteContext<'_>, stub: Chunk<'_>, declared: &Declared) -> Option<Self> {
+        let end = site.addr.plus(site.shape.reserved())?.get();
+        let leaves = |to: u64| to.wrapping_sub(stub.addr.get()) >= stub.bytes.len() as u64;
+        let mut template = Self::of_code(site, stub, declared, &leaves)?;
+        for (number, field) in template.fields.iter().enumerate() {
+            let Some(to) = field.target(stub.bytes, stub.addr) else {
+                continue;
+            };
+            // protection: stubs-branch-to-the-end-or-to-targets
+            match to == end {
+                true => template.to_end |= 1_u32.checked_shl(number as u32)?,
+                false if declared.targets.iter().any(|target| target.addr.get() == to) => {}
+                false => return None,
+            }
+        }
+        Some(template)
+    }
+
+    fn of_code(
+        site: &SiteContext<'_>,
+        code: Chunk<'_>,
+        declared: &Declared,
+        leaves: &dyn Fn(u64) -> bool,
+    ) -> Option<Self> {
+        if !declared.vouched.is_empty() {
+            return None;
+        }
         let mut template = Self {
-            code: code.into(),
-            closed: code.iter().map(|_| 0xff).collect(),
-            fields: (isa(site.arch).fields)(chunk, &is_target)?,
+            code: code.bytes.into(),
+            closed: code.bytes.iter().map(|_| 0xff).collect(),
+            fields: (isa(site.arch).fields)(code, leaves)?,
+            to_end: 0,
         };
         for field in template.fields.clone() {
             template.mark(field, |code, closed, open, _| {
@@ -109,10 +192,17 @@ impl Template {
     }
 
     /// Keeps only some fields open; the others are closed with what the checked code has there.
+    /// Distances stay open: they are others at another address.
     ///
     /// # Panics
     /// If that is not the code of which the template was made: it has no such bytes.
     pub fn keep(&mut self, checked: &[u8], keep: impl Fn(&OpenField) -> bool) {
+        // protection: distances-stay-open
+        let keep = |field: &OpenField| field.counts_from.is_some() || keep(field);
+        let is_to_end = |number: usize| is_in(self.to_end, number);
+        let kept = (0..).zip(&self.fields).filter(|(_, field)| keep(field));
+        let kept = kept.enumerate().filter(|(_, (number, _))| is_to_end(*number));
+        self.to_end = kept.fold(0, |sum, (number, _)| sum | 1 << number);
         for field in self.fields.clone() {
             if !keep(&field) {
                 self.mark(field, |code, closed, open, at| {
@@ -131,10 +221,17 @@ impl Template {
         &self.code
     }
 
-    /// Whether code for a site at that address may be written: see the head of this file. There is
-    /// one content for each open field.
+    /// Which of the fields is the distance from a stub to the end of its site.
     #[inline]
-    pub fn admits(&self, site: CodeRange, code: &[u8], contents: &[Content]) -> bool {
+    #[must_use]
+    pub fn is_to_end(&self, number: usize) -> bool {
+        is_in(self.to_end, number)
+    }
+
+    /// Whether code for that place may be written: see the head of this file. There is one content
+    /// for each open field.
+    #[inline]
+    pub fn admits(&self, place: Place, code: &[u8], contents: &[Content]) -> bool {
         if code.len() != self.code.len() || contents.len() != self.fields.len() {
             return false;
         }
@@ -144,7 +241,7 @@ impl Template {
         });
         // What is missing of the value whose fields are read.
         let mut missing = 0_u64;
-        for (field, content) in self.fields.iter().zip(contents) {
+        for (number, (field, content)) in self.fields.iter().zip(contents).enumerate() {
             let Some(read) = field.read(code) else {
                 return false;
             };
@@ -159,9 +256,10 @@ impl Template {
                     missing = missing.wrapping_sub(read);
                     true
                 }
-                (Content::Target(to), Some(_)) => {
-                    let is_there = field.target(code, site.start()) == Some(to.get());
-                    is_there && !site.contains(to) && site.end() != to
+                (Content::Target(to), Some(from)) => {
+                    let from = place.at().get().wrapping_add(from as u64);
+                    let is_there = from.wrapping_add(read) == to.get();
+                    is_there && place.leaves_for(to, self.is_to_end(number), code.len())
                 }
                 _ => false,
             };
@@ -170,6 +268,109 @@ impl Template {
             }
         }
         different == 0 && missing == 0
+    }
+}
+
+/// Whether a set has a number; it has none above 31.
+#[inline]
+fn is_in(set: u32, number: usize) -> bool {
+    set.checked_shr(number as u32).is_some_and(|set| set & 1 != 0)
+}
+
+/// The gate of a live site, checked once: what is before the patchable jump, and the jump. It may be
+/// written again with another target, at sites at which the jump lies alike.
+#[derive(Clone, Debug)]
+pub struct GateTemplate {
+    /// The site up to the end of the jump.
+    code: Template,
+    /// The offset of the jump.
+    at: usize,
+    /// Of which the jump's address is a multiple.
+    unit: u64,
+    /// What the jump's bytes may be exchanged for it: another jump, by `None`.
+    before: SmallVec<[Option<Box<[u8]>>; 2]>,
+}
+
+impl GateTemplate {
+    /// The template of a site that [`check`](super::check) has just accepted, which holds nops, at
+    /// offset `at` a jump to a stub of the site's, and nops. `None` where there is none.
+    pub fn of(
+        site: &SiteContext<'_>,
+        code: &[u8],
+        (at, end): (usize, usize),
+        stub: CodeAddr,
+    ) -> Option<Self> {
+        let unit = isa(site.arch).exchange_unit?;
+        let gate = Chunk {
+            addr: site.addr,
+            bytes: code.get(..end)?,
+        };
+        let code = Template::of_code(site, gate, &Declared::default(), &|to| to == stub.get())?;
+        let is_jump = |field: &OpenField| field.counts_from.is_some() && field.at >= at;
+        (code.fields.len() == 1 && code.fields.iter().all(is_jump)).then_some(Self {
+            code,
+            at,
+            unit,
+            before: SmallVec::new(),
+        })
+    }
+
+    /// Whether a site that holds `old` may be made `new`, in which the jump goes to a stub, while
+    /// threads execute it: by [`check`](super::check) as far as the gate, and by
+    /// [`check_exchange`]. `false` also where that is not known yet: see [`note`](Self::note).
+    #[inline]
+    #[must_use]
+    pub fn admits(&self, site: CodeRange, stub: CodeAddr, (old, new): (&[u8], &[u8])) -> bool {
+        let end = self.code.code.len();
+        let (Some(old_gate), Some(new_gate)) = (old.get(..end), new.get(..end)) else {
+            return false;
+        };
+        let from = site.start().get().wrapping_add(self.at as u64);
+        let last = from.wrapping_add((end - self.at) as u64 - 1);
+        // protection: gates-are-one-store
+        let is_one_store = from % self.unit == 0 && from / 8 == last / 8;
+        // protection: nothing-behind-a-gate-changes
+        let is_alike = old.get(end..) == new.get(end..) && old.get(..self.at) == new.get(..self.at);
+        is_alike
+            && is_one_store
+            && self
+                .code
+                .admits(Place::Site(site), new_gate, &[Content::Target(stub)])
+            && self.is_known(old_gate)
+    }
+
+    /// Whether the jump was exchanged for what is in this gate.
+    #[inline]
+    fn is_known(&self, old: &[u8]) -> bool {
+        let is_jump = || {
+            let bytes = old.iter().zip(&self.code.code).zip(&self.code.closed);
+            bytes.fold(0, |sum, ((old, code), closed)| sum | (old ^ code) & closed) == 0
+        };
+        self.before.iter().any(|before| match before {
+            None => is_jump(),
+            Some(bytes) => old.get(self.at..) == Some(bytes),
+        })
+    }
+
+    /// Notes that a site that holds `old` can be made `new` by [`check_exchange`], which is asked: so
+    /// can others whose gates are alike.
+    ///
+    /// # Errors
+    /// As [`check_exchange`].
+    pub fn note(&mut self, site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> super::Result<()> {
+        // protection: exchanges-are-checked-before-they-are-noted
+        check_exchange(site, old, new)?;
+        let gate = old.get(..self.code.code.len());
+        if let Some(gate) = gate.filter(|gate| old != new && !self.is_known(gate)) {
+            let closed = self.code.code.iter().zip(&self.code.closed);
+            let is_jump = gate
+                .iter()
+                .zip(closed)
+                .all(|(old, (code, closed))| (old ^ code) & closed == 0);
+            let bytes = gate.get(self.at..).map(Box::from);
+            self.before.push(bytes.filter(|_| !is_jump));
+        }
+        Ok(())
     }
 }
 

@@ -73,6 +73,7 @@ pub(crate) static ISA: Isa = Isa {
     trap_replaces: any_instruction,
     return_offsets_restore: false,
     exchange,
+    exchange_unit: Some(1),
     register: |reg| {
         NAMES
             .iter()

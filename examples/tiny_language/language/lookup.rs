@@ -1,7 +1,8 @@
 //! Misses of inline caches: the interpreter's answer, and an entry that knows it the next time.
 
-use patchpoint::ic::{Action, Entry, Guard, Key, Learn, Miss, Pointer};
+use patchpoint::ic::{Action, Entry, Guard, Key, Learn, Miss, Pointer, Probe};
 use patchpoint::sequence::{Field, Operand, arg};
+use patchpoint::site::Site;
 use patchpoint::{Error, arch};
 
 use super::bytecode::{FunctionId, Method, Op};
@@ -18,6 +19,18 @@ pub(crate) fn class_key(class: ClassId) -> Key {
 /// What entries that go to the compiled code of a function depend on.
 pub(crate) fn code_key(function: FunctionId) -> Key {
     Key::new((function as u64) << 1 | 1)
+}
+
+/// What a site that has seen many shapes looks up by itself: where a field is.
+pub(crate) fn probe(site: &Site) -> Option<Probe> {
+    match BytecodePlace::of(site.id())?.op() {
+        Op::Get { name, .. } => {
+            let shape = u32::at(arg(0), SHAPE_AT);
+            let probe = Probe::load::<u64>(name as u64, shape, arg(0));
+            Some(probe.guard(Guard::masked(arg(0), TAG_BITS, 0)))
+        }
+        _ => None,
+    }
 }
 
 /// Answers a miss.

@@ -21,7 +21,7 @@ use super::compiled::{self, BytecodePlace, SitePurpose, Version};
 use super::figures::Figures;
 use super::interpreter;
 use super::isolate::Isolate;
-use super::lookup::{class_key, code_key, lookup};
+use super::lookup::{class_key, code_key, lookup, probe};
 use super::object::ClassId;
 use super::value::Word;
 use crate::host::Host;
@@ -89,6 +89,7 @@ impl Tiers {
         let caches = Caches::builder()
             .policy(policy)
             .counting(options.counting)
+            .shared_cache(256, probe)
             .lookup(lookup);
         let exits = caches.exits(ExitStubs::new().on_deopt(super::deopt::leave));
         let builder = match options.threads {
@@ -284,19 +285,34 @@ impl Tiers {
         self.engine.attach_thread()
     }
 
-    /// Frees the stubs that no thread is in any more. To be called where this thread has no
-    /// compiled code on its stack.
+    /// Frees the stubs that no thread is in any more, and what was retracted from the shared cache.
+    /// Puts chains in order. To be called where this thread has no compiled code on its stack.
     pub(crate) fn reclaim(&self) -> usize {
+        self.caches.reorder().expect("either order can be had");
         let reclaimed = match self.options.threads {
-            true => self.engine.reclaim_passed(&self.attached),
-            // SAFETY: the only thread is here.
-            false => self.engine.reclaim(&unsafe { GracePeriod::promise() }),
+            true => self
+                .caches
+                .reclaim_passed(&self.attached)
+                .and_then(|_| self.engine.reclaim_passed(&self.attached)),
+            false => {
+                // SAFETY: the only thread is here.
+                let here = unsafe { GracePeriod::promise() };
+                self.caches
+                    .reclaim(&here)
+                    .and_then(|_| self.engine.reclaim(&here))
+            }
         };
         reclaimed.expect("the memory takes its bytes back")
     }
 
     pub(crate) fn caches(&self) -> Totals {
         self.caches.totals()
+    }
+
+    /// How many entries have been in the shared cache.
+    pub(crate) fn shared(&self) -> u64 {
+        let stats = self.caches.shared_stats();
+        stats.map_or(0, |stats| stats.entries as u64 + stats.retracted)
     }
 
     pub(crate) fn stub_bytes(&self) -> u64 {

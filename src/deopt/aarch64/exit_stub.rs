@@ -13,11 +13,16 @@
 //! context: .quad
 //! capture: .quad
 //! ```
+//!
+//! In a block the two addresses are in front of all exit stubs, which are 32 bytes each.
 
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
+use crate::deopt::exit_stub::{InBlock, RoomCode, stack_at};
 use crate::deopt::{Error, Result, Resume};
+use crate::engine::StackAt;
+use crate::memory::BlockForm;
 use patchpoint_asm::aarch64::AArch64;
 use patchpoint_asm::backend::Backend;
 
@@ -41,13 +46,41 @@ const JUMP: u32 = 0x1400_0000;
 const TRAP: u32 = 0xd420_0000;
 
 /// The fields of [`StackAt`](crate::engine::StackAt): behind each of [`SAVE`] and of [`RESTORE`].
-pub(in crate::deopt) const STACK: [(u32, u32, Option<u32>); 5] = [
-    (0, 0, None),
-    (4, 160, None),
-    (8, 160, Some(16)),
-    (24, 160, None),
-    (28, 0, None),
+pub(in crate::deopt) const STACK: [StackAt; 5] = [
+    stack_at(0, 0, None),
+    stack_at(4, 160, None),
+    stack_at(8, 160, Some(16)),
+    stack_at(24, 160, None),
+    stack_at(28, 0, None),
 ];
+
+/// In a block.
+pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
+    form: BlockForm { shared: 32, room: 32 },
+    returns: 20,
+    stack: &STACK,
+    put: put_in_block,
+};
+
+/// The exit stub at `at`, behind the block's context and capture routine at `shared`.
+fn put_in_block(code: &mut RoomCode<'_>, at: CodeAddr, shared: CodeAddr, to: CodeAddr) -> Option<()> {
+    // Distances in a block, which is far smaller than 1 MiB.
+    let literal = |word: u32, distance: i64| word | ((distance / 4) as u32 & 0x7_ffff) << 5;
+    let data = shared.distance_from(at);
+    let jump = jump_word(CodeAddr::new(at.get().wrapping_add(HEAD)), to)?;
+    let words = [
+        SAVE[0],
+        SAVE[1],
+        literal(LOAD_CONTEXT, data - 8),
+        literal(LOAD_CAPTURE, data + 8 - 12),
+        CALL,
+        RESTORE[0],
+        RESTORE[1],
+        jump,
+    ];
+    words.iter().for_each(|word| code.put(&word.to_le_bytes()));
+    Some(())
+}
 
 /// The instructions before the resumption.
 const HEAD: u64 = 7 * 4;
@@ -110,13 +143,14 @@ fn resumption(exit_stub: CodeAddr, at: CodeAddr, resume: Resume<'_>) -> Result<V
 
 /// A jump changes no register, so it has to reach by itself: 128 MiB.
 fn jump(exit_stub: CodeAddr, at: CodeAddr, to: CodeAddr) -> Result<Vec<u8>> {
+    let word = jump_word(at, to).ok_or(Error::ExitStubOutOfReach { exit_stub, to })?;
+    Ok(word.to_le_bytes().to_vec())
+}
+
+fn jump_word(at: CodeAddr, to: CodeAddr) -> Option<u32> {
     let distance = to.distance_from(at);
     let reaches = distance % 4 == 0 && (-(1 << 27)..1 << 27).contains(&distance);
-    if !reaches {
-        return Err(Error::ExitStubOutOfReach { exit_stub, to });
-    }
-    let word = JUMP | (distance / 4) as u32 & 0x03ff_ffff;
-    Ok(word.to_le_bytes().to_vec())
+    reaches.then_some(JUMP | (distance / 4) as u32 & 0x03ff_ffff)
 }
 
 #[cfg(test)]

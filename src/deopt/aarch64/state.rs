@@ -45,7 +45,7 @@ pub(in crate::deopt) struct RawState {
     fpsr: u64,
     fpcr: u64,
     /// The return address into the exit stub.
-    return_to: u64,
+    pub(in crate::deopt) return_to: u64,
     /// The context that the exit stub passed.
     pub(in crate::deopt) context: u64,
     unused: u64,

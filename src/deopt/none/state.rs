@@ -22,6 +22,7 @@ pub(in crate::deopt) const SAVED_AT: u64 = 0;
 /// What no routine leaves on a stack.
 pub(in crate::deopt) struct RawState {
     pub(in crate::deopt) context: u64,
+    pub(in crate::deopt) return_to: u64,
 }
 
 /// No frame.

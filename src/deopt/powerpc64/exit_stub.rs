@@ -9,15 +9,32 @@
 //!     addi  r1, r1, FRAME
 //!     ...                        resume
 //! ```
+//!
+//! In a block all but the ends is a part that the exit stubs share, 40 bytes being left to each:
+//!
+//! ```text
+//!     stdu  r1, -FRAME(r1)
+//!     std   r0, ...
+//!     mflr  r0
+//!     std   r0, ...
+//!     bl    shared               which jumps to the capture routine, with LR as it is
+//!     ld    r0, ...              LR and r0
+//!     addi  r1, r1, FRAME
+//!     b     ...                  resume
+//! ```
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU16, Ordering};
 
-use super::layout::{CONTEXT, CTR, DISPATCH, FEATURES, FRAME, GENERAL, LR};
+use super::layout::{CONTEXT, CTR, DISPATCH, FEATURES, FRAME, GENERAL, LR, RETURN};
 use crate::addr::CodeAddr;
+use crate::arch::Arch;
+use crate::deopt::exit_stub::{InBlock, RoomCode, stack_at};
 use crate::deopt::{Error, Result, Resume};
+use crate::engine::StackAt;
+use crate::memory::BlockForm;
 use patchpoint_asm::backend::Backend;
-use patchpoint_asm::powerpc64::PowerPc64;
+use patchpoint_asm::powerpc64::{BIG_V1, BIG_V2, LITTLE, PowerPc64};
 
 /// The most instructions before the resumption: three addresses of five each, and twenty others.
 const HEAD: u64 = (3 * 5 + 20) * 4;
@@ -66,49 +83,112 @@ pub(in crate::deopt) fn assemble(
     Ok(out)
 }
 
-/// The fields of [`StackAt`](crate::engine::StackAt): behind `stdu`, the `std` of LR, `mtlr`, and
-/// `addi`.
-pub(in crate::deopt) fn stack(backend: &PowerPc64, called: Called) -> [(u32, u32, Option<u32>); 5] {
-    let end = head(backend, called).len() as u32;
-    let frame = FRAME.into();
+/// The fields of [`StackAt`]: behind `stdu`, the `std` of LR, `mtlr`, and `addi`.
+pub(in crate::deopt) fn stack(backend: &PowerPc64, called: Called) -> [StackAt; 5] {
+    stack_until(head(backend, called).len() as u32)
+}
+
+/// The same where `addi` ends at this offset.
+const fn stack_until(end: u32) -> [StackAt; 5] {
+    let frame = FRAME as u32;
     [
-        (0, 0, None),
-        (4, frame, None),
-        (16, frame, Some(LR.into())),
-        (end - 8, frame, None),
-        (end, 0, None),
+        stack_at(0, 0, None),
+        stack_at(4, frame, None),
+        stack_at(16, frame, Some(LR as u32)),
+        stack_at(end - 8, frame, None),
+        stack_at(end, 0, None),
     ]
 }
 
+/// In a block.
+pub(in crate::deopt) const fn in_block(arch: Arch) -> InBlock {
+    InBlock {
+        // The most instructions: three addresses of five each, and eleven others.
+        form: BlockForm {
+            shared: 112,
+            room: 40,
+        },
+        returns: 20,
+        stack: &const { stack_until(36) },
+        put: match arch {
+            Arch::PowerPc64 => |code, at, shared, to| put_in_block(&BIG_V1, code, at, shared, to),
+            Arch::PowerPc64ElfV2 => |code, at, shared, to| put_in_block(&BIG_V2, code, at, shared, to),
+            _ => |code, at, shared, to| put_in_block(&LITTLE, code, at, shared, to),
+        },
+    }
+}
+
+/// The exit stub at `at` of the block whose shared part is at `shared`.
+fn put_in_block(
+    backend: &PowerPc64,
+    code: &mut RoomCode<'_>,
+    at: CodeAddr,
+    shared: CodeAddr,
+    to: CodeAddr,
+) -> Option<()> {
+    let from = |offset: u64| CodeAddr::new(at.get().wrapping_add(offset));
+    // bl: a distance in a block, which is far smaller than 32 MiB.
+    let call = 0x4800_0001 | shared.distance_from(from(16)) as u32 & 0x03ff_fffc;
+    let words = [
+        LOWER, SAVE_R0, MFLR_R0, SAVE_LR, call, LOAD_LR, MTLR_R0, LOAD_R0, RAISE,
+    ];
+    words.iter().for_each(|word| code.put(&backend.word_bytes(*word)));
+    code.put(&backend.jump_between(from(36), to)?);
+    Some(())
+}
+
+/// What the exit stubs of a block share.
+pub(in crate::deopt) fn shared(backend: &PowerPc64, called: Called) -> Vec<u8> {
+    let mut out = Vec::new();
+    save_used(backend, &mut out);
+    // mflr r12; std r12
+    backend.put_words(&[0x7d88_02a6, std(12, RETURN)], &mut out);
+    pass(backend, called, &mut out);
+    // bctr
+    backend.put_words(&[0x4e80_0420], &mut out);
+    out
+}
+
+/// `stdu r1, -FRAME(r1)`
+const LOWER: u32 = 0xf821_0001 | FRAME.wrapping_neg() as u32;
+const SAVE_R0: u32 = std(0, GENERAL);
+const MFLR_R0: u32 = 0x7c08_02a6;
+const SAVE_LR: u32 = std(0, LR);
+const LOAD_LR: u32 = ld(0, LR);
+const MTLR_R0: u32 = 0x7c08_03a6;
+const LOAD_R0: u32 = ld(0, GENERAL);
+/// `addi r1, r1, FRAME`
+const RAISE: u32 = 0x3821_0000 | FRAME as u32;
+
 fn head(backend: &PowerPc64, called: Called) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEAD as usize);
-    let mut put = |words: &[u32]| backend.put_words(words, &mut out);
-    // stdu r1, -FRAME(r1)
-    put(&[0xf821_0001 | u32::from(FRAME.wrapping_neg())]);
-    // std r0; mflr r0; std r0; std r12; mfctr r12; std r12
-    put(&[std(0, GENERAL), 0x7c08_02a6, std(0, LR)]);
-    put(&[std(12, GENERAL + 12 * 8), 0x7d89_02a6, std(12, CTR)]);
-    // li r12, features
-    put(&[
-        0x3980_0000 | u32::from(PROCESSOR.load(Ordering::Relaxed)),
-        std(12, FEATURES),
-    ]);
-    for (value, slot) in [(called.context, CONTEXT), (called.dispatch, DISPATCH)] {
-        backend.put_r12(value, &mut out);
-        backend.put_words(&[std(12, slot)], &mut out);
-    }
-    backend.put_r12(called.capture, &mut out);
-    // mtctr r12; bctrl; ld r0; mtlr r0; ld r0; addi r1, r1, FRAME
-    let back = [
-        0x7d89_03a6,
-        0x4e80_0421,
-        ld(0, LR),
-        0x7c08_03a6,
-        ld(0, GENERAL),
-        0x3821_0000 | u32::from(FRAME),
-    ];
+    backend.put_words(&[LOWER, SAVE_R0, MFLR_R0, SAVE_LR], &mut out);
+    save_used(backend, &mut out);
+    pass(backend, called, &mut out);
+    // bctrl
+    let back = [0x4e80_0421, LOAD_LR, MTLR_R0, LOAD_R0, RAISE];
     backend.put_words(&back, &mut out);
     out
+}
+
+/// Stores r12 and CTR.
+fn save_used(backend: &PowerPc64, out: &mut Vec<u8>) {
+    // std r12; mfctr r12; std r12
+    backend.put_words(&[std(12, GENERAL + 12 * 8), 0x7d89_02a6, std(12, CTR)], out);
+}
+
+/// Stores what the capture routine is passed, and makes CTR its address.
+fn pass(backend: &PowerPc64, called: Called, out: &mut Vec<u8>) {
+    // li r12, features
+    let features = 0x3980_0000 | u32::from(PROCESSOR.load(Ordering::Relaxed));
+    backend.put_words(&[features, std(12, FEATURES)], out);
+    for (value, slot) in [(called.context, CONTEXT), (called.dispatch, DISPATCH)] {
+        backend.put_r12(value, out);
+        backend.put_words(&[std(12, slot)], out);
+    }
+    backend.put_r12(called.capture, out);
+    // mtctr r12
+    backend.put_words(&[0x7d89_03a6], out);
 }
 
 /// `std rs, offset(r1)`.
@@ -124,9 +204,7 @@ pub(super) const fn ld(rt: u32, offset: u16) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::Arch;
     use crate::verify::disassemble;
-    use patchpoint_asm::powerpc64::{BIG_V1, BIG_V2, LITTLE};
 
     #[test]
     fn an_exit_stub_is_what_its_head_says() {
@@ -146,7 +224,7 @@ mod tests {
                 .collect();
             let saved = [
                 "stdu r1, -2000(r1)",
-                "std r0, 1224(r1)",
+                "std r0, 1232(r1)",
                 "mflr r0",
                 "std r0, 1216(r1)",
             ];
@@ -155,7 +233,7 @@ mod tests {
                 "bctrl",
                 "ld r0, 1216(r1)",
                 "mtlr r0",
-                "ld r0, 1224(r1)",
+                "ld r0, 1232(r1)",
                 "addi r1, r1, 2000",
                 "b 0x2000",
             ];

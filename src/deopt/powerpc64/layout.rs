@@ -33,10 +33,12 @@ pub(super) const DISPATCH: u16 = STATE + 40;
 pub(super) const CONTEXT: u16 = STATE + 48;
 pub(super) const CTR: u16 = STATE + 56;
 pub(super) const LR: u16 = STATE + 64;
+/// Where the routine returns to, of an exit stub in a block.
+pub(super) const RETURN: u16 = STATE + 72;
 /// r0 to r31.
-pub(super) const GENERAL: u16 = STATE + 72;
+pub(super) const GENERAL: u16 = STATE + 80;
 /// A multiple of 16.
-pub(super) const FRAME: u16 = GENERAL + 256 + 8 + RED_ZONE as u16;
+pub(super) const FRAME: u16 = GENERAL + 256 + RED_ZONE as u16;
 
 /// The bit of [`FEATURES`] for v0 to v31, VSCR and VRSAVE.
 pub(super) const HAS_VECTORS: u16 = 1;

@@ -12,10 +12,13 @@ mod tests;
 
 use alloc::vec::Vec;
 
+pub(super) use exit_stub::in_block;
+
 use super::Resume;
 use crate::addr::CodeAddr;
 use crate::arch::Arch;
 use crate::deopt::Result;
+use crate::engine::StackAt;
 use patchpoint_asm::powerpc64::PowerPc64;
 
 #[cfg(target_arch = "powerpc64")]
@@ -29,8 +32,13 @@ fn dispatcher() -> u64 {
 
 /// The fields of [`StackAt`](crate::engine::StackAt) of the exit stub that passes `context` to the
 /// routine at `capture`.
-pub(super) fn stack(arch: Arch, context: u64, capture: u64) -> [(u32, u32, Option<u32>); 5] {
+pub(super) fn stack(arch: Arch, context: u64, capture: u64) -> [StackAt; 5] {
     exit_stub::stack(backend(arch), called(context, capture))
+}
+
+/// What the exit stubs of a block share, which pass `context` to the routine at `capture`.
+pub(super) fn shared(arch: Arch, context: u64, capture: u64) -> Vec<u8> {
+    exit_stub::shared(backend(arch), called(context, capture))
 }
 
 fn backend(arch: Arch) -> &'static PowerPc64 {

@@ -8,7 +8,9 @@
 use core::sync::atomic::Ordering;
 
 use super::exit_stub::PROCESSOR;
-use super::layout::{FRAME, GENERAL, HAS_SCALARS, HAS_VECTORS, LR, RED_ZONE, SCALARS, STATE, VECTORS, VSCR};
+use super::layout::{
+    FRAME, GENERAL, HAS_SCALARS, HAS_VECTORS, LR, RED_ZONE, RETURN, SCALARS, STATE, VECTORS, VSCR,
+};
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::deopt::host::in_order;
 use crate::deopt::value::MAX;
@@ -50,13 +52,15 @@ pub(in crate::deopt) struct RawState {
     pub(in crate::deopt) context: u64,
     ctr: u64,
     lr: u64,
+    /// The return address into the exit stub, if that is in a block.
+    pub(in crate::deopt) return_to: u64,
     /// By DWARF number. The slot of r1 is filled by the dispatcher.
     gprs: [u64; 32],
-    unused: u64,
 }
 
 const _: () = assert!(core::mem::offset_of!(RawState, gprs) == (GENERAL - STATE) as usize);
 const _: () = assert!(core::mem::offset_of!(RawState, lr) == (LR - STATE) as usize);
+const _: () = assert!(core::mem::offset_of!(RawState, return_to) == (RETURN - STATE) as usize);
 
 /// Offsets in the block with which a frame is left: r0 to r31, then these.
 pub(super) struct Exit {

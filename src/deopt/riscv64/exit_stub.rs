@@ -15,11 +15,16 @@
 //!     .p2align 3
 //! data: .quad context, capture
 //! ```
+//!
+//! In a block the data is in front of all exit stubs, which are 48 bytes each.
 
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
+use crate::deopt::exit_stub::{InBlock, RoomCode, stack_at};
 use crate::deopt::{Error, Result, Resume};
+use crate::engine::StackAt;
+use crate::memory::BlockForm;
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::riscv64::RiscV64;
 
@@ -39,13 +44,48 @@ const RESTORE: [u32; 3] = [0x0081_3283, 0x0001_3083, 0x0201_0113];
 
 /// The fields of [`StackAt`](crate::engine::StackAt): behind the first two of [`SAVE`] and the last
 /// of [`RESTORE`].
-pub(in crate::deopt) const STACK: [(u32, u32, Option<u32>); 5] = [
-    (0, 0, None),
-    (4, 32, None),
-    (8, 32, Some(0)),
-    (36, 32, None),
-    (40, 0, None),
+pub(in crate::deopt) const STACK: [StackAt; 5] = [
+    stack_at(0, 0, None),
+    stack_at(4, 32, None),
+    stack_at(8, 32, Some(0)),
+    stack_at(36, 32, None),
+    stack_at(40, 0, None),
 ];
+
+/// In a block.
+pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
+    form: BlockForm { shared: 16, room: 48 },
+    returns: 28,
+    stack: &STACK,
+    put: put_in_block,
+};
+
+/// The exit stub at `at`, behind the block's context and capture routine at `shared`.
+fn put_in_block(code: &mut RoomCode<'_>, at: CodeAddr, shared: CodeAddr, to: CodeAddr) -> Option<()> {
+    let jump = jump(at, CodeAddr::new(at.get().wrapping_add(HEAD)), to).ok()?;
+    // A distance in a block, which is far smaller than 2 GiB.
+    let distance = (shared.distance_from(at) - 12) as u32;
+    for word in SAVE.into_iter().chain(call(distance)?).chain(RESTORE) {
+        code.put(&word.to_le_bytes());
+    }
+    code.put(&jump);
+    Some(())
+}
+
+/// The call with what is so far from its first instruction; `None` where one `auipc` does not reach
+/// both words.
+fn call(distance: u32) -> Option<[u32; 4]> {
+    // The loads add signed numbers of 12 bits, and both have the same upper part.
+    let upper = distance.wrapping_add(0x800) & !0xfff;
+    let low = distance.wrapping_sub(upper);
+    let capture = low.wrapping_add(8);
+    ((capture as i32) < 0x800).then_some([
+        DATA | upper,
+        LOAD_CAPTURE | (capture << 20),
+        LOAD_CONTEXT | (low << 20),
+        CALL,
+    ])
+}
 
 /// The instructions before the resumption.
 const HEAD: u64 = 10 * 4;
@@ -79,18 +119,8 @@ pub(in crate::deopt) fn assemble(
     put(&mut out, &SAVE);
     // An offset in an exit stub, which is far smaller than 2 GiB.
     let distance = data.wrapping_sub(out.len()) as u32;
-    // The loads add signed numbers of 12 bits, and both have the same upper part.
-    let upper = (distance + 0x800) & !0xfff;
-    let low = distance.wrapping_sub(upper);
-    put(
-        &mut out,
-        &[
-            DATA | upper,
-            LOAD_CAPTURE | (low.wrapping_add(8) << 20),
-            LOAD_CONTEXT | (low << 20),
-            CALL,
-        ],
-    );
+    let call = call(distance).expect("the data is where one `auipc` reaches it");
+    put(&mut out, &call);
     put(&mut out, &RESTORE);
     out.extend(resume);
     // Never executed; zeros are no instruction.

@@ -47,7 +47,7 @@ pub(in crate::deopt) struct RawState {
     floats: [u64; 32],
     fcsr: u64,
     /// The return address into the exit stub.
-    return_to: u64,
+    pub(in crate::deopt) return_to: u64,
     /// The context that the exit stub passed.
     pub(in crate::deopt) context: u64,
     unused: u64,

@@ -13,12 +13,17 @@
 //!     .p2align 3
 //! data: .quad context, capture
 //! ```
+//!
+//! In a block the data is in front of all exit stubs, which are 56 bytes each.
 
 use alloc::format;
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
+use crate::deopt::exit_stub::{InBlock, RoomCode, stack_at};
 use crate::deopt::{Result, Resume};
+use crate::engine::StackAt;
+use crate::memory::BlockForm;
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::systemz::SystemZ;
 
@@ -40,13 +45,37 @@ const RESTORE: [u8; 12] = [
 const JUMP: [u8; 2] = [0xc0, 0xf4];
 
 /// The fields of [`StackAt`](crate::engine::StackAt): behind each of [`SAVE`] and of [`RESTORE`].
-pub(in crate::deopt) const STACK: [(u32, u32, Option<u32>); 5] = [
-    (0, 0, None),
-    (6, 160, None),
-    (12, 160, Some(14 * 8)),
-    (38, 160, None),
-    (44, 0, None),
+pub(in crate::deopt) const STACK: [StackAt; 5] = [
+    stack_at(0, 0, None),
+    stack_at(6, 160, None),
+    stack_at(12, 160, Some(14 * 8)),
+    stack_at(38, 160, None),
+    stack_at(44, 0, None),
 ];
+
+/// In a block.
+pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
+    form: BlockForm { shared: 16, room: 56 },
+    returns: 32,
+    stack: &STACK,
+    put: put_in_block,
+};
+
+/// The exit stub at `at`, behind the block's context and capture routine at `shared`.
+fn put_in_block(code: &mut RoomCode<'_>, at: CodeAddr, shared: CodeAddr, to: CodeAddr) -> Option<()> {
+    // A distance in a block, which is far smaller than 4 GiB.
+    let data = ((shared.distance_from(at) - 12) / 2) as i32;
+    code.put(&SAVE);
+    code.put(&DATA);
+    code.put(&data.to_be_bytes());
+    code.put(&CALL);
+    code.put(&RESTORE);
+    let distance = to.distance_from(at) - HEAD as i64;
+    let halfwords = i32::try_from(distance / 2).ok().filter(|_| distance % 2 == 0)?;
+    code.put(&JUMP);
+    code.put(&halfwords.to_be_bytes());
+    Some(())
+}
 
 const HEAD: u64 = 12 + 6 + 14 + 12;
 /// `llilf %r1; iihf %r1; br %r1`

@@ -53,7 +53,7 @@ pub(in crate::deopt) struct RawState {
     /// The context that the exit stub passed.
     pub(in crate::deopt) context: u64,
     /// The return address into the exit stub.
-    return_to: u64,
+    pub(in crate::deopt) return_to: u64,
 }
 
 const _: () = assert!(size_of::<RawState>() == 160);

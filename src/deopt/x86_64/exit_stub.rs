@@ -10,11 +10,16 @@
 //! context: .quad
 //! capture: .quad
 //! ```
+//!
+//! In a block the two addresses are in front of all exit stubs, which are 32 bytes each.
 
 use alloc::vec::Vec;
 
 use crate::addr::CodeAddr;
+use crate::deopt::exit_stub::{InBlock, RoomCode, stack_at};
 use crate::deopt::{Result, Resume};
+use crate::engine::StackAt;
+use crate::memory::BlockForm;
 use patchpoint_asm::backend::Backend;
 use patchpoint_asm::x86_64::X86_64;
 
@@ -31,8 +36,37 @@ const JUMP: [u8; 2] = [0xff, 0x25];
 const JUMP_NEAR: u8 = 0xe9;
 
 /// The fields of [`StackAt`](crate::engine::StackAt). There is no link register.
-pub(in crate::deopt) const STACK: [(u32, u32, Option<u32>); 4] =
-    [(0, 0, None), (5, 128, None), (11, 136, None), (25, 0, None)];
+pub(in crate::deopt) const STACK: [StackAt; 4] = [
+    stack_at(0, 0, None),
+    stack_at(5, 128, None),
+    stack_at(11, 136, None),
+    stack_at(25, 0, None),
+];
+
+/// In a block: two rooms to a cache line.
+pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
+    form: BlockForm { shared: 32, room: 32 },
+    returns: 17,
+    stack: &STACK,
+    put: put_in_block,
+};
+
+/// The exit stub at `at`, behind the block's context and capture routine at `shared`.
+fn put_in_block(code: &mut RoomCode<'_>, at: CodeAddr, shared: CodeAddr, to: CodeAddr) -> Option<()> {
+    // Distances in a block, which is far smaller than 2 GiB.
+    let data = shared.distance_from(at) as i32;
+    code.put(&SKIP_RED_ZONE);
+    code.put(&PUSH);
+    code.put(&(data - 11).to_le_bytes());
+    code.put(&CALL);
+    code.put(&(data + 8 - 17).to_le_bytes());
+    code.put(&DROP);
+    let near = i32::try_from(to.distance_from(at).wrapping_sub(30)).ok()?;
+    code.put(&[JUMP_NEAR]);
+    code.put(&near.to_le_bytes());
+    code.put(&[0xcc; 2]);
+    Some(())
+}
 
 const HEAD: u64 = 5 + 6 + 6 + 8;
 /// The longer form of a jump: the instruction and its address.

@@ -51,7 +51,7 @@ pub(in crate::deopt) struct RawState {
     gprs: [u64; 16],
     flags: u64,
     /// The return address into the exit stub.
-    return_to: u64,
+    pub(in crate::deopt) return_to: u64,
     /// The context that the exit stub pushed.
     pub(in crate::deopt) context: u64,
 }

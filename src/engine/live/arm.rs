@@ -91,7 +91,7 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
             stubs: arming.stubs,
         };
         let state = SiteState::armed(&arming.site, arming.original, arming.installed, armed);
-        states.insert(arming.site.key(), state);
+        states.insert_armed(&arming.site, state);
     }
     Ok(())
 }

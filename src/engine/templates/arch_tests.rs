@@ -5,6 +5,8 @@
 //! immediates, are made to templates and filled with other numbers; each result is compared with
 //! what is assembled.
 
+mod stubs;
+
 use super::*;
 use crate::addr::{CodeRange, FnOffset, RecordId};
 use crate::arch::{Arch, CallShape, Cond};
@@ -179,50 +181,59 @@ fn made(site: &SiteContext<'_>, environment: &Environment, sequence: &Sequence) 
         return None;
     };
     verify::check(site, &assembled.code, &[], &assembled.declared).ok()?;
-    Template::of((0, sequence), site, environment, &assembled)
+    let laid_out = LaidOut {
+        code: &assembled.code,
+        holes: &assembled.holes,
+        alike: &assembled.alike,
+        declared: &assembled.declared,
+        returns: &assembled.return_offsets,
+        used: assembled.used,
+    };
+    let checked = verify::Template::of(site, &assembled.code, &assembled.declared)?;
+    Template::of((0, sequence), checked, &laid_out)
+}
+
+/// The place of a site.
+fn in_place(site: &SiteContext<'_>) -> Place {
+    let len = site.shape.reserved().get();
+    Place::Site(CodeRange::new(site.addr, len.into()).unwrap())
 }
 
 /// The code of a sequence, filled in, if it can be; the checker admits it.
 fn filled(
     template: &Template,
-    site: &SiteContext<'_>,
+    place: Place,
     environment: &Environment,
     sequence: &Sequence,
 ) -> Option<(Bytes, Contents)> {
     let mut code = Bytes::new();
-    let contents = template.fill(site.addr, sequence.outline(), environment, &mut code)?;
-    let range = CodeRange::new(site.addr, code.len() as u64).unwrap();
+    let contents = template.fill(place, sequence.outline(), environment, &mut code)?;
     assert!(
-        template.checked.admits(range, &code, &contents),
-        "{:?} {sequence:?} of {:?}: {code:02x?}",
-        site.arch,
+        template.checked.admits(place, &code, &contents),
+        "{sequence:?} of {:?} at {place:?}: {code:02x?}",
         template.sequence
     );
     Some((code, contents))
 }
 
 /// That the checker admits nothing else: no other bit, and no other contents.
-fn nothing_else_is_admitted(
-    template: &Template,
-    site: &SiteContext<'_>,
-    (code, contents): (Bytes, Contents),
-) {
-    let range = CodeRange::new(site.addr, code.len() as u64).unwrap();
+fn nothing_else_is_admitted(template: &Template, place: Place, (code, contents): (Bytes, Contents)) {
+    let admits = |code: &[u8], contents: &[Content]| template.checked.admits(place, code, contents);
     for bit in 0..8 * code.len() {
         let mut damaged = code.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
-        assert!(!template.checked.admits(range, &damaged, &contents), "bit {bit}");
+        assert!(!admits(&damaged, &contents), "bit {bit}");
     }
     for at in 0..contents.len() {
         let mut others = contents.clone();
         let other = match others[at] {
             Content::Value(value) => [Content::Value(value ^ 8), Content::More],
-            Content::More => [Content::Value(0), Content::Target(site.addr)],
+            Content::More => [Content::Value(0), Content::Target(place.at())],
             Content::Target(to) => [Content::Target(to.plus(Len::new(4)).unwrap()), Content::More],
         };
         for other in other {
             others[at] = other;
-            assert!(!template.checked.admits(range, &code, &others), "{others:?}");
+            assert!(!admits(&code, &others), "{others:?}");
         }
     }
 }
@@ -259,14 +270,14 @@ fn try_all(arch: Arch) -> Tally {
             continue;
         };
         tally.made[0] += 1;
-        let own = filled(&template, &site, &env, &first);
+        let own = filled(&template, in_place(&site), &env, &first);
         // At the edge of what a shorter branch reaches, it is assembled.
         let Some(own) = own else {
             tally.filled[1] += 1;
             continue;
         };
         if round % 16 == 0 {
-            nothing_else_is_admitted(&template, &site, own);
+            nothing_else_is_admitted(&template, in_place(&site), own);
         }
         for _ in 0..12 {
             let values = values.map(|value| numbers.near(value));
@@ -280,7 +291,7 @@ fn try_all(arch: Arch) -> Tally {
             if other.outline().words() != first.outline().words() {
                 other = first.clone();
             }
-            let Some((code, _)) = filled(&template, &moved, &env, &other) else {
+            let Some((code, _)) = filled(&template, in_place(&moved), &env, &other) else {
                 tally.filled[1] += 1;
                 continue;
             };
@@ -321,7 +332,7 @@ fn inline_caches_are_filled(arch: Arch) {
             // All of the same classes of x86-64.
             let (class, at) = (first + 0x101 * number, at + 8 * (number as i32 % 6));
             let hit = hit(class, at);
-            let filled = filled(&template, &site, &environment, &hit);
+            let filled = filled(&template, in_place(&site), &environment, &hit);
             let (code, _) = filled.unwrap_or_else(|| panic!("{arch} {class:#x} {at:#x}"));
             let Ok(Fit::InPlace(fresh)) = assemble(&hit, &site, &environment) else {
                 panic!()

@@ -5,6 +5,7 @@
 mod entered;
 #[cfg(target_os = "linux")]
 mod exhausted;
+mod exit_blocks;
 mod faults;
 #[cfg(target_os = "linux")]
 mod forked;

@@ -131,6 +131,32 @@ fn keeps(site: &Site) -> bool {
     boundary && restored == &CALL.bytes[CALL.return_offset..] && nops == Ok(verify::Original::Nops)
 }
 
+/// Sites of one kind whose bytes are different: what is known of one is not taken for another.
+#[test]
+fn sites_with_calls_and_sites_without_are_told_apart() {
+    let lab = Lab::new();
+    let empty = |id| Written {
+        bytes: [&HOST.nop.repeat(SITE / HOST.nop.len())[..], HOST.ret].concat(),
+        ..called(id)
+    };
+    let written = [called(1), empty(2), called(3), empty(4)];
+    let text = Text::new(&written);
+    let module = lab.register(&text, &written);
+    module.release();
+    for id in 1..=4 {
+        let site = lab.engine.sites(id).unwrap()[0].clone();
+        lab.engine.patch(id, &plus(1)).unwrap();
+        let states = lab.engine.shared.states.lock();
+        let installed = &states.of(site.key()).unwrap().installed;
+        let kept: &[u32] = if id % 2 == 1 {
+            &[CALL.return_offset as u32]
+        } else {
+            &[]
+        };
+        assert_eq!(installed.return_offsets, kept, "{id}");
+    }
+}
+
 #[test]
 fn code_that_has_not_run_has_no_return_offsets() {
     let (lab, _text, site) = one();

@@ -5,6 +5,7 @@ use crate::arch::{Cond, OnReturn, SiteContext};
 use crate::engine::state::ExitStubKind;
 use crate::engine::templates::Templates;
 use crate::sequence::{self, Environment, Field, Fit, Holds, Hole, Target};
+use crate::verify;
 
 /// A function whose site has room for an inline cache, and a record.
 fn roomy(id: u64, record: RecordSpec) -> Written {
@@ -197,9 +198,9 @@ fn what_the_checker_keeps_closed_is_no_hole() {
         };
         change(&mut assembled.holes);
         let mut templates = Templates::default();
-        let kind = templates.site(&context).unwrap();
+        let kind = templates.site(&context, None).unwrap();
         assert!(!templates.note(kind, sequence.outline()) && templates.note(kind, sequence.outline()));
-        templates.keep((kind, &sequence), site, &environment, &assembled);
+        templates.keep((kind, &sequence), (site, &context), &environment, &assembled);
         templates.made()
     };
     assert_eq!(made(|_| {}), 1);
@@ -266,7 +267,7 @@ fn what_was_filled_wrong_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn return_offsets_are_kept_by_assembling() {
+fn return_offsets_are_kept_by_templates_of_their_own() {
     let all = sites(&[usual()]);
     let (lab, site) = (&all.lab, &all.sites[0]);
     for number in 0..3 {
@@ -278,10 +279,30 @@ fn return_offsets_are_kept_by_assembling() {
     let call = unsafe { Sequence::new().call(callee, OnReturn::PreservesAll) };
     let call = call.mov(result(), 0u64);
     lab.engine.patch_site(site, &call).unwrap();
-    // Now threads may return into the site.
+    // Now threads may return into the site: behind the call.
+    let returns = returns(&lab.engine, site);
+    assert_eq!(returns.len(), 1);
     site.module().release();
+    let keeps = || {
+        let at = returns[0] as usize;
+        let boundaries = verify::boundaries(site.module().arch(), site.addr(), &bytes(site));
+        let behind = verify::original(site.module().arch(), site.addr(), &bytes(site)[at..]);
+        boundaries.contains(&returns[0]) && behind == Ok(verify::Original::Nops)
+    };
+    // What was filled at sites that keep none would lie across it.
     lab.engine.patch_site(site, &hit(0x1234, 0x140)).unwrap();
-    assert_eq!(filled(&lab.engine), 1);
+    assert!(keeps() && filled(&lab.engine) == 1);
+    for number in 0..5_u64 {
+        let short = Sequence::new().mov(result(), 0x1234_5678_u64 + number);
+        lab.engine.patch_site(site, &short).unwrap();
+        assert_eq!(filled(&lab.engine), 1 + (number as usize).saturating_sub(1));
+        assert!(keeps());
+    }
+}
+
+fn returns(engine: &Engine, site: &Site) -> Vec<u32> {
+    let states = engine.shared.states.lock();
+    states.of(site.key()).unwrap().installed.returns.clone()
 }
 
 #[test]

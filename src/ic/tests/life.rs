@@ -440,3 +440,48 @@ fn all_caches_that_depend_on_a_key_are_reset_in_one_transaction() {
             .all(|cache| cache.state() == CacheState::Uninitialized)
     );
 }
+
+/// The entry with the most hits comes first, once that is known, by one patch of each site.
+#[test]
+fn chains_are_put_in_the_order_of_their_hits_where_that_pays() {
+    let builder = Caches::builder().counting(Counting::Plain);
+    let lab = Lab::new(builder);
+    let caches = lab.caches.attach_all(&lab.engine, GET).unwrap();
+    (0..3).for_each(|shape| lab.read_everywhere(shape));
+    let shapes = |cache: &Cache| {
+        let keys = cache.entries().into_iter().map(|(entry, _)| entry.keys[0].get());
+        keys.collect::<Vec<_>>()
+    };
+    assert_eq!(shapes(&caches[0]), [2, 1, 0], "the last one learnt first");
+    (0..20).for_each(|_| lab.read_everywhere(0));
+    assert_eq!(lab.caches.reorder().unwrap(), 0, "too few hits to say");
+    (0..300).for_each(|_| lab.read_everywhere(0));
+    (0..100).for_each(|_| lab.read_everywhere(1));
+    let before = lab.engine.journal().len();
+    assert_eq!(lab.caches.reorder().unwrap(), 3);
+    assert!(caches.iter().all(|cache| shapes(cache) == [0, 1, 2]));
+    assert_eq!(
+        lab.engine.journal().len(),
+        before + 3,
+        "each site is patched once"
+    );
+    assert_eq!(lab.caches.reorder().unwrap(), 0, "they are in order");
+    // The program turns to another shape: what was hit before does not count.
+    (0..300).for_each(|_| lab.read_everywhere(2));
+    assert_eq!(lab.caches.reorder().unwrap(), 3);
+    assert_eq!(shapes(&lab.cache)[0], 2);
+    let lookups = lab.lookups();
+    (0..3).for_each(|shape| lab.read_everywhere(shape));
+    assert_eq!(lab.lookups(), lookups, "nothing is lost");
+    let stats = lab.stats();
+    assert_eq!((stats.transitions, stats.installed, stats.retracted), (2, 3, 0));
+}
+
+#[test]
+fn chains_that_do_not_count_stay_as_they_are() {
+    let lab = Lab::new(Caches::builder());
+    for _ in 0..300 {
+        (0..3).for_each(|shape| lab.read(shape));
+    }
+    assert_eq!(lab.caches.reorder().unwrap(), 0);
+}

@@ -6,6 +6,7 @@ mod c_lookups;
 mod entries;
 mod life;
 mod process;
+mod shared;
 mod sites;
 mod threads;
 

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::publish::Attached;
 
 const THREADS: usize = 8;
 
@@ -192,4 +193,132 @@ fn many_threads_on_many_sites_while_entries_come_and_go() {
         assert_eq!((stats.refused, cache.last_refusal()), (0, None));
         assert!(stats.entries <= SHAPES as usize);
     }
+}
+
+/// Threads probe a shared cache with far fewer slots than classes, so that each slot changes all the
+/// time, while another takes entries back and frees what nobody has any more. Each class has its
+/// property in another place than its neighbours have: who compared one entry's class and used
+/// another's word would find another property.
+#[test]
+#[cfg_attr(
+    emulated,
+    ignore = "an emulator that is told of changed code takes its page away for a moment"
+)]
+fn nobody_gets_a_word_of_another_entry_while_slots_change() {
+    const SHAPES: u32 = 150;
+    let runtime = Arc::new(Runtime::default());
+    let lookup = Arc::clone(&runtime);
+    let policy = Chain {
+        limit: 0,
+        back_off: 0,
+        cool_down: 0,
+    };
+    let probe = Probe::load::<u64>(GET, u32::at(arg(0), SHAPE), arg(0));
+    let caches = Caches::builder()
+        .policy(policy)
+        .shared_cache(16, move |_| Some(probe.clone()))
+        .lookup(move |miss| lookup.lookup(miss));
+    let lab = Lab::with(runtime, caches, true);
+    lab.caches.attach_all(&lab.engine, GET).unwrap();
+    for shape in 0..SHAPES {
+        lab.runtime.define(shape, shape as usize % 4);
+    }
+    let (stop, hits) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut freed = 0;
+    thread::scope(|scope| {
+        for number in 0..THREADS as u32 {
+            let (lab, stop, hits) = (&lab, &stop, &hits);
+            scope.spawn(move || {
+                let thread = lab.engine.attach_thread();
+                let mut state = number;
+                while !stop.load(Ordering::Relaxed) {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let shape = (state >> 16) % SHAPES;
+                    // Some often, so that they are found, too.
+                    let shape = if state & 0x300 == 0 { shape } else { shape % 8 };
+                    lab.read_everywhere(shape);
+                    hits.fetch_add(5, Ordering::Relaxed);
+                    thread.checkpoint();
+                }
+            });
+        }
+        // SAFETY: the threads are attached, and report outside of all code; this one runs none.
+        let attached = unsafe { Attached::promise() };
+        for round in 0.. {
+            lab.caches.retract(&[Key::new(round % 16)]).unwrap();
+            freed += lab.caches.reclaim_passed(&attached).unwrap();
+            if round >= 2000 && freed > 100 {
+                break;
+            }
+            thread::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let (stats, lookups) = (lab.caches.shared_stats().unwrap(), lab.lookups());
+    assert!(
+        hits.load(Ordering::Relaxed) > lookups,
+        "some were found: {lookups} were not"
+    );
+    assert!(stats.displaced > 0 && stats.retracted > 0, "{stats:?}");
+    // SAFETY: all threads are gone.
+    let attached = unsafe { Attached::promise() };
+    for _ in 0..2 {
+        freed += lab.caches.reclaim_passed(&attached).unwrap();
+    }
+    assert_eq!(freed as u64, stats.retracted, "each is freed once");
+}
+
+/// After a retraction has returned, and until the next begins, a probe finds the new place.
+#[test]
+#[cfg_attr(
+    emulated,
+    ignore = "an emulator that is told of changed code takes its page away for a moment"
+)]
+fn retraction_from_the_shared_cache_during_hits() {
+    const VALUES: [u64; 2] = [100, 200];
+    let runtime = Arc::new(Runtime::default());
+    let lookup = Arc::clone(&runtime);
+    let policy = Chain {
+        limit: 0,
+        back_off: 0,
+        cool_down: 0,
+    };
+    let probe = Probe::load::<u64>(GET, u32::at(arg(0), SHAPE), arg(0));
+    let caches = Caches::builder()
+        .policy(policy)
+        .shared_cache(16, move |_| Some(probe.clone()))
+        .lookup(move |miss| lookup.lookup(miss));
+    let lab = Lab::with(runtime, caches, true);
+    lab.runtime.define(1, 0);
+    let object = Object::new(1, [VALUES[0], VALUES[1], 0, 0]);
+    let at = &raw const object as u64;
+    let (begun, done, certain) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let before = done.load(Ordering::SeqCst);
+                    let found = lab.call_word(at);
+                    assert!(VALUES.contains(&found));
+                    if begun.load(Ordering::SeqCst) == before {
+                        assert_eq!(found, VALUES[before as usize % 2]);
+                        certain.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        for round in 1..3000 {
+            begun.store(round, Ordering::SeqCst);
+            lab.runtime.define(1, round as usize % 2);
+            lab.caches.retract(&[Key::new(1)]).unwrap();
+            done.store(round, Ordering::SeqCst);
+            for _ in 0..20 {
+                assert_eq!(lab.call_word(at), VALUES[round as usize % 2], "round {round}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(certain.load(Ordering::Relaxed) > 0);
+    assert!(lab.caches.shared_stats().unwrap().retracted > 100);
 }

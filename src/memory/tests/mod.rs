@@ -2,6 +2,7 @@
 //! throughout.
 #![allow(unsafe_code)]
 
+mod blocks;
 mod figures;
 #[cfg(target_os = "linux")]
 mod forks;

@@ -145,6 +145,11 @@ impl PowerPc64 {
         }
     }
 
+    /// The bytes of an instruction.
+    pub const fn word_bytes(&self, word: u32) -> [u8; 4] {
+        self.0.bytes(word)
+    }
+
     /// Appends instructions.
     pub fn put_words(&self, words: &[u32], out: &mut Vec<u8>) {
         for word in words {

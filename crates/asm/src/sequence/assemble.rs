@@ -92,6 +92,46 @@ pub struct Stub {
     pub declared: Declared,
     /// Registers that the sequence writes, and those that its calls lose.
     pub clobbers: RegSet,
+    /// Where values and targets of the sequence, and the end of the site, are in the code, if that
+    /// was asked for: see [`lower_stub_template`].
+    pub holes: Vec<Hole>,
+    /// What has to be the same of values, so that they are there.
+    pub alike: Vec<Alike>,
+}
+
+/// A sequence as instructions for a stub whose place is not known yet: how much room it takes has to
+/// be known before.
+pub struct LoweredStub<'s, 'a> {
+    job: Job<'s, 'a>,
+    lowered: Lowered,
+    len: Len,
+}
+
+impl LoweredStub<'_, '_> {
+    /// The most bytes that it can need in reach of a jump from the site.
+    #[must_use]
+    pub fn len(&self) -> Len {
+        self.len
+    }
+
+    /// Whether it needs none; it always does.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == Len::default()
+    }
+
+    /// Its code at that address, to which the caller branches by means of its own.
+    ///
+    /// # Errors
+    /// As [`assemble`].
+    pub fn place(mut self, at: CodeAddr) -> Result<Stub> {
+        if self.lowered.code.extra > 0 {
+            // It has operands that are reached in another way from another place.
+            return self.job.stub(at);
+        }
+        self.lowered.code.origin = Origin::At(at);
+        self.job.stub_of(self.lowered, at)
+    }
 }
 
 /// Whether a sequence fits into the reserved bytes.
@@ -176,26 +216,36 @@ pub fn assemble_out_of_line(
     })
 }
 
-/// Assembles a sequence as a stub at `at`, to which the caller branches by means of its own.
-/// Operands are those of the site.
+/// Lowers a sequence for a stub near the site, which is [placed](LoweredStub::place) when there is
+/// room for it. Operands are those of the site.
 ///
 /// # Errors
 /// As [`assemble`].
-pub fn assemble_stub(
-    sequence: &Sequence,
-    site: &SiteContext<'_>,
-    env: &Environment,
-    at: CodeAddr,
-) -> Result<Stub> {
-    Job::new(sequence, site, env)?.stub(at)
+pub fn lower_stub<'s, 'a>(
+    sequence: &'s Sequence,
+    site: &'s SiteContext<'a>,
+    env: &'s Environment,
+) -> Result<LoweredStub<'s, 'a>> {
+    lower_for_stub(Job::new(sequence, site, env)?)
 }
 
-/// The most bytes that [`assemble_stub`] can need in reach of a jump from the site.
+/// The same, where the code is to be a template: it says where its [holes](Stub::holes) are.
 ///
 /// # Errors
 /// As [`assemble`].
-pub fn stub_len(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) -> Result<Len> {
-    Job::new(sequence, site, env)?.stub_len()
+pub fn lower_stub_template<'s, 'a>(
+    sequence: &'s Sequence,
+    site: &'s SiteContext<'a>,
+    env: &'s Environment,
+) -> Result<LoweredStub<'s, 'a>> {
+    let mut job = Job::new(sequence, site, env)?;
+    job.names_holes = true;
+    lower_for_stub(job)
+}
+
+fn lower_for_stub<'s, 'a>(job: Job<'s, 'a>) -> Result<LoweredStub<'s, 'a>> {
+    let (lowered, len) = job.lower_near()?;
+    Ok(LoweredStub { job, lowered, len })
 }
 
 /// One sequence at one site.
@@ -294,12 +344,7 @@ impl<'s, 'a> Job<'s, 'a> {
         if fits.is_ok() && used <= room {
             let mut code = Vec::with_capacity(self.site.shape.reserved().as_usize());
             layout.write(&mut code).map_err(|e| self.unreachable(e))?;
-            let (mut holes, mut alike) = (Vec::new(), Vec::new());
-            if self.names_holes {
-                holes = layout.holes(|addr| self.target_at(addr));
-                alike = core::mem::take(&mut layout.code.alike);
-                self.relate(&mut holes, &mut alike);
-            }
+            let (holes, alike) = self.holes(&mut layout);
             // A call returns to what restores the registers that it loses.
             let (_, restored) = self.backend.around_return_offset();
             let offsets = returns
@@ -330,7 +375,7 @@ impl<'s, 'a> Job<'s, 'a> {
         fits?;
         self.check_room_for_jump(used)?;
         Ok(Fit::OutOfLine {
-            stub_len: self.stub_len()?,
+            stub_len: self.lower_near()?.1,
         })
     }
 
@@ -367,6 +412,23 @@ impl<'s, 'a> Job<'s, 'a> {
         let reserved = self.site.shape.reserved();
         let first = self.site.return_offsets.first().copied();
         first.map_or(reserved, |first| Len::new(first).min(reserved))
+    }
+
+    /// Where the holes of the code are, and which values are alike, if that is asked for.
+    fn holes(&self, layout: &mut Layout<'_>) -> (Vec<Hole>, Vec<Alike>) {
+        if !self.names_holes {
+            return (Vec::new(), Vec::new());
+        }
+        let is_stub = layout.is_stub;
+        let mut holes = layout.holes(|dest| match dest {
+            Dest::Addr(addr) => self.target_at(addr).map(Holds::Target),
+            // In place, the end of the site is always equally far.
+            Dest::End => is_stub.then_some(Holds::End),
+            Dest::Label(_) => None,
+        });
+        let mut alike = core::mem::take(&mut layout.code.alike);
+        self.relate(&mut holes, &mut alike);
+        (holes, alike)
     }
 
     /// Notes how far the numbers that were encoded are from the values.
@@ -507,6 +569,7 @@ impl<'s, 'a> Job<'s, 'a> {
 
     fn layout<'l>(&self, lowered: &'l mut Lowered, fill: Option<Fill>) -> Layout<'l> {
         Layout {
+            is_stub: false,
             arch: self.site.arch,
             backend: self.backend,
             code: &mut lowered.code,
@@ -527,26 +590,37 @@ impl<'s, 'a> Job<'s, 'a> {
     }
 
     fn stub(&self, at: CodeAddr) -> Result<Stub> {
-        let mut lowered = self.lower_stub(Origin::At(at))?;
+        self.stub_of(self.lower_stub(Origin::At(at))?, at)
+    }
+
+    fn stub_of(&self, mut lowered: Lowered, at: CodeAddr) -> Result<Stub> {
         let vouched = core::mem::take(&mut lowered.vouched);
         let mut layout = self.layout(&mut lowered, None);
+        layout.is_stub = true;
         layout.choose_forms().map_err(|e| self.unreachable(e))?;
         let mut bytes = Vec::with_capacity(layout.len() as usize);
         layout.write(&mut bytes).map_err(|e| self.unreachable(e))?;
+        let (holes, alike) = self.holes(&mut layout);
         lowered.declared.vouched = declared_at(&layout, at, &vouched);
         Ok(Stub {
             code: StubCode { addr: at, bytes },
             declared: lowered.declared,
             clobbers: lowered.code.clobbers,
+            holes,
+            alike,
         })
     }
 
-    fn stub_len(&self) -> Result<Len> {
+    /// Lowers the sequence for a stub anywhere near the site. Returns how many bytes it takes at
+    /// most.
+    fn lower_near(&self) -> Result<(Lowered, Len)> {
         let mut lowered = self.lower_stub(Origin::Near(self.site.addr))?;
         let mut layout = self.layout(&mut lowered, None);
         layout.choose_forms().map_err(|e| self.unreachable(e))?;
         let len = layout.len();
-        Ok(Len::new(len.saturating_add(lowered.code.extra)))
+        layout.forget_forms();
+        let len = Len::new(len.saturating_add(lowered.code.extra));
+        Ok((lowered, len))
     }
 
     fn refused(&self, refusal: EncodingRefusal, op: u32) -> Error {

@@ -21,6 +21,7 @@ pub fn finish(arch: Arch, mut code: EncodedCode, end: CodeAddr) -> Option<Vec<u8
         labels: &[],
         end,
         fill: None,
+        is_stub: false,
         before: Vec::new(),
     };
     layout.choose_forms().ok()?;

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::{Arch, nops};
 
-use crate::backend::{Backend, Branch, BranchForm, EncodedCode, Origin};
+use crate::backend::{Backend, Branch, BranchForm, Distance, EncodedCode, Origin};
 use crate::backend_of;
 use crate::hole::{Holds, Hole, Part, Reach};
 use crate::op::{Dest, Label};
@@ -56,6 +56,9 @@ pub(super) struct Layout<'l> {
     /// The address of the end of the site.
     pub(super) end: CodeAddr,
     pub(super) fill: Option<Fill>,
+    /// Whether it is a stub, whose distance from everything else is another each time: branches that
+    /// leave it are never so short that they are no [hole](crate::hole).
+    pub(super) is_stub: bool,
     /// The bytes of the branches before each branch and, last, of all of them.
     pub(super) before: Vec<u32>,
 }
@@ -189,6 +192,7 @@ impl Layout<'_> {
 
     fn fits(&self, branch: &Branch, form: BranchForm, from: u64, target: u64) -> bool {
         match (self.code.origin, branch.dest) {
+            (Origin::At(_), Dest::Addr(_) | Dest::End) if self.is_stub && self.closes(branch, form) => false,
             (Origin::At(_), _) | (_, Dest::Label(_)) => self.backend.reaches(branch, form, from, target),
             (Origin::Near(_), Dest::End) => form == BranchForm::Near,
             (Origin::Near(_), Dest::Addr(_)) => match form {
@@ -196,6 +200,19 @@ impl Layout<'_> {
                 BranchForm::Near => branch.scratch.is_none(),
                 BranchForm::Far => true,
             },
+        }
+    }
+
+    /// Whether a branch has a hole for its distance, but not in this form.
+    fn closes(&self, branch: &Branch, form: BranchForm) -> bool {
+        let is_hole = |form| self.backend.distance(&Branch { form, ..*branch }).is_some();
+        form == BranchForm::Short && is_hole(BranchForm::Near) && !is_hole(BranchForm::Short)
+    }
+
+    /// Lets the forms be chosen anew, for another place.
+    pub(super) fn forget_forms(&mut self) {
+        for branch in &mut self.code.branches {
+            branch.form = BranchForm::Short;
         }
     }
 
@@ -225,39 +242,49 @@ impl Layout<'_> {
         Ok(())
     }
 
-    /// Where the holes of the written code are. `number` says which target of the sequence is at an
-    /// address.
-    pub(super) fn holes(&mut self, number: impl Fn(CodeAddr) -> Option<u32>) -> Vec<Hole> {
+    /// Where the holes of the written code are. `holds` says what the distance to a destination is to
+    /// the sequence.
+    pub(super) fn holes(&mut self, holds: impl Fn(Dest) -> Option<Holds>) -> Vec<Hole> {
         let mut holes = core::mem::take(&mut self.code.holes);
         for hole in &mut holes {
             hole.at = self.offset(self.mark_at(hole.at));
         }
         let grown = self.grown();
         for (index, branch) in self.code.branches.iter().enumerate() {
-            let Dest::Addr(to) = branch.dest else {
-                continue;
-            };
-            if let (Some(distance), Some(number)) = (self.backend.distance(branch), number(to)) {
+            if let (Some(distance), Some(holds)) = (self.backend.distance(branch), holds(branch.dest)) {
                 let start = self.branch_offset(index, branch);
                 holes.push(Hole {
                     at: start.saturating_add(distance.at),
                     field: distance.field,
-                    holds: Holds::Target(number),
+                    holds,
                     part: Part::WHOLE,
                     goes_on: false,
                     reach: Reach {
                         from: start.saturating_add(distance.from),
-                        within: (distance.within.0 + grown, distance.within.1 - grown),
-                        shorter: match distance.shorter {
-                            Some((least, greatest)) => (least - grown, greatest + grown),
-                            None => (0, -1),
-                        },
                         unit: distance.unit,
+                        ..self.taken(&distance, grown)
                     },
                 });
             }
         }
         holes
+    }
+
+    /// The distances for which a branch is taken. A stub is at another distance each time: its branches
+    /// are right wherever they reach, also where a shorter one would.
+    fn taken(&self, distance: &Distance, grown: i64) -> Reach {
+        let (within, shorter) = match (self.is_stub, distance.shorter) {
+            (true, _) => (distance.within, None),
+            (false, shorter) => ((distance.within.0 + grown, distance.within.1 - grown), shorter),
+        };
+        Reach {
+            within,
+            shorter: match shorter {
+                Some((least, greatest)) => (least - grown, greatest + grown),
+                None => Reach::NO_SHORTER,
+            },
+            ..Reach::NONE
+        }
     }
 
     /// How many bytes the branches are longer than in their shortest forms. By no more, one was

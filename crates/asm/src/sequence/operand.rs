@@ -150,6 +150,18 @@ pub enum Source {
     Mem(Mem),
 }
 
+impl Source {
+    /// How many bytes are read, and how they fill a register; `None` for all of an operand.
+    #[must_use]
+    pub const fn read_as(self) -> Option<(Width, Extension)> {
+        match self {
+            Self::Operand(_) => None,
+            Self::Part(part) => Some((part.width, part.extension)),
+            Self::Mem(mem) => Some((mem.width, mem.extension)),
+        }
+    }
+}
+
 impl From<Mem> for Source {
     fn from(mem: Mem) -> Self {
         Self::Mem(mem)

@@ -18,6 +18,7 @@ use super::{Output, Symbol};
 Examples:
   patchpoint link main.o list.o --args one two
       calls main with the arguments one and two; the exit status is what it returns
+  patchpoint link main.o liblist.a
   patchpoint link sort.o --entry sort_self_test
   patchpoint link shapes.o --library libstdc++.so.6 --library libm.so.6
   patchpoint link reloc.o --noexec --base 0xfff00000 --define far=0x7fff00001234 --check reloc.s
@@ -42,7 +43,8 @@ JSON: {files, architecture, segments: [{kind: code | read-only data | data, addr
 line, text, outcome: holds | differs | wrong, left, right, column, message}], entry, status}; a check that is wrong has column and \
 message in place of left and right; without a run there are no entry and status. What the program prints comes before it.")]
 pub(crate) struct Link {
-    /// The object files
+    /// Object files, and archives: of those, the members that define what is asked for; - is the
+    /// standard input
     #[arg(required = true)]
     pub(crate) files: Vec<String>,
 

@@ -1,11 +1,13 @@
 //! The command `link`: one graph of all files, its checks, a call of its entry.
 //!
-//! The way of the data: [`Link`] says what is wanted; the files are read and their checks found;
+//! The way of the data: [`Link`] says what is wanted; the files and [`members`] of archives are read,
+//! and their checks found;
 //! the library links the graph, into this process's memory or at an address that is only thought of
 //! ([`place`]); on its way, when all bytes are final, [`view`] answers what the [`check`]s ask and
 //! [`Linked`] keeps what is to be told; then the entry is called, and [`show`] tells it.
 
 mod check;
+mod members;
 mod place;
 mod show;
 mod view;
@@ -17,7 +19,7 @@ use patchpoint::Error;
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::Arch;
 use patchpoint::image::{
-    self, Definition, Fixed, Graph, LinkedImage, MemoryManager, Object, ObjectFormat, Passes, Scope, Section,
+    self, Definition, Fixed, Graph, LinkedImage, MemoryManager, ObjectFormat, Passes, Scope, Section,
     SectionRole, SegmentKind, Symbol, SymbolLookup,
 };
 
@@ -73,12 +75,10 @@ pub(crate) fn render(link: &Link, paint: Paint) -> Result<(String, Outcome), Pro
 fn tell(link: &Link) -> Result<Story<'_>, Problem> {
     let checks = link.check.iter().map(|file| read_checks(file, &link.check_name));
     let checks = checks.collect::<Result<Vec<_>, _>>()?;
-    let files = link.files.iter().map(|file| {
-        let bytes = fs::read(file).map_err(|error| Problem::Read(error).of(file))?;
-        Ok((file.as_str(), bytes))
-    });
-    let files = files.collect::<Result<Vec<_>, Problem>>()?;
-    let mut graph = graph(&files)?;
+    let parts = members::parts(&link.files)?;
+    let entry = (!link.noexec).then_some(link.entry.as_str());
+    let mut graph = members::graph(&parts, entry)?;
+    define_handle(&mut graph)?;
     graph.set_size_limit(link.limit);
     check_defines(link, &mut graph)?;
     let mut linked = None;
@@ -132,20 +132,6 @@ fn read_checks(file: &str, names: &[String]) -> Result<Checks, Problem> {
         file: file.to_owned(),
         checks,
     })
-}
-
-fn graph<'f>(files: &'f [(&str, Vec<u8>)]) -> Result<Graph<'f>, Problem> {
-    let mut all: Option<Graph<'f>> = None;
-    for (file, bytes) in files {
-        let object = Object::parse(bytes).map_err(|error| Problem::from(error).of(file))?;
-        match &mut all {
-            None => all = Some(Graph::new(*file, object)),
-            Some(graph) => graph.add(*file, object)?,
-        }
-    }
-    let mut graph = all.ok_or_else(|| Problem::Run("no file is given".to_owned()))?;
-    define_handle(&mut graph)?;
-    Ok(graph)
 }
 
 /// What stands for a program or library where it registers destructors (Itanium C++ ABI, section

@@ -14,6 +14,8 @@ use patchpoint::{Engine, Error, image};
 
 use crate::args::{Argument, Arguments, Output, Run};
 use crate::call;
+use crate::files::{Input, Printed};
+use crate::image::PlacedCode;
 use crate::ir::Matches;
 use crate::names::{Listed, Names};
 use crate::object_file::ObjectFile;
@@ -66,21 +68,21 @@ struct SiteContent {
 
 type Events = Arc<Mutex<Vec<Event>>>;
 
-pub(crate) fn render(run: &Run, data: &[u8], paint: Paint) -> Result<String, Problem> {
-    let story = tell(run, data)?;
-    match run.code.format {
-        Output::Text => Ok(show::as_text(&story, paint)),
-        Output::Json => crate::json::print(&show::as_json(&story)),
-    }
+pub(crate) fn render(run: &Run, input: &Input<'_>, paint: Paint) -> Result<Printed, Problem> {
+    let story = tell(run, input.data)?;
+    Ok(match run.known.format {
+        Output::Text => Printed::Text(show::as_text(&story, paint)),
+        Output::Json => Printed::Json(show::as_json(&story)),
+    })
 }
 
 fn tell<'r>(run: &'r Run, data: &[u8]) -> Result<Story<'r>, Problem> {
-    let shapes = Shapes::read(&run.code)?;
+    let shapes = Shapes::read(&run.known)?;
     // What is no object at all is said in the words of the other commands.
     let file = ObjectFile::parse(data)?;
     file.check_maps()?;
     // Records are known by their place in the section, wherever the code is.
-    let matches = shapes.matches(&file, &crate::image::PlacedCode::of(data, &file)?)?;
+    let matches = shapes.matches(&file, &PlacedCode::of(data, &file, None)?, true)?;
     let events = Events::default();
     let engine = engine(&events)?;
     let mut names = Names::default();

@@ -117,7 +117,7 @@ pub(super) fn as_json(story: &Story<'_>) -> Value {
         .iter()
         .filter_map(|(when, called)| Some(call_json(story, when, (*called)?)));
     json!({
-        "file": story.run.code.file,
+        "file": story.run.file,
         "function": story.run.call,
         "calls": calls.collect::<Vec<_>>(),
         "changes": list(&story.changes, |change| json!({ "what": change.what, "sites": change.sites })),

@@ -136,20 +136,16 @@ fn what_version_two_is_can_be_said() {
 fn sites_of_a_flat_map_need_no_shapes() {
     let name = "flat-proposal.x86_64.o";
     let bytes = fs::read(folder().join("../metadata").join(name)).unwrap();
-    let printed = sites::render(
-        &Sites {
-            code: CodeArgs {
-                file: name.to_owned(),
-                shape: Vec::new(),
-                shapes: Vec::new(),
-                ir: Vec::new(),
-                format: Output::Json,
-            },
+    let code = CodeArgs {
+        known: KnownArgs {
+            format: Output::Json,
+            ..KnownArgs::default()
         },
-        &bytes,
-        Paint::Plain,
-    )
-    .unwrap();
+        ..CodeArgs::default()
+    };
+    let shapes = shapes(&code);
+    let printed = sites::render(&Sites { code }, &input(&bytes), &shapes, Paint::Plain).unwrap();
+    let printed = in_words(printed);
     let sites: Value = serde_json::from_str(&printed).unwrap();
     let site = &sites["sites"][0];
     assert_eq!(

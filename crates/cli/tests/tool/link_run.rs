@@ -295,3 +295,55 @@ fn names_that_are_not_enough_are_refused() {
     );
     assert!(printed.ends_with("3 checks: 2 failed\n"), "{printed}");
 }
+
+/// Of an archive those members are linked that something asks for, and the entry is asked for, too.
+#[test]
+fn members_of_archives_are_linked_that_are_asked_for() {
+    let folder = scratch("archive");
+    let objects = in_folder(&root().join(PROGRAM).join("clang19-O2-no-pic"));
+    let archive = folder.join("liball.a");
+    let archive = archive.to_str().unwrap();
+    let unwanted = root().join("examples/objects/inline_cache.o");
+    let mut ar = Command::new("ar");
+    // The main object last: it asks for those before it.
+    ar.arg("rcs")
+        .arg(archive)
+        .arg(unwanted)
+        .args(objects.iter().rev());
+    if ar.status().is_err() {
+        println!("not shown: there is no `ar`");
+        return;
+    }
+    let arguments = |files: &[&str]| {
+        let args = [&["link"][..], files, &["--args"], &ARGUMENTS].concat();
+        tool(&args)
+    };
+    let all: Vec<&str> = objects.iter().map(String::as_str).collect();
+    let expected = arguments(&all);
+    assert!(!expected.stdout.is_empty(), "{expected:?}");
+    for files in [&[archive][..], &[archive, all[0]], &[all[0], archive]] {
+        let found = arguments(files);
+        assert_eq!(
+            (&found.stdout, found.status),
+            (&expected.stdout, expected.status),
+            "{files:?}: {found:?}"
+        );
+    }
+    // What the C library has is asked for, and the member that nobody wants is left out.
+    let line = refusal(&["link", all[0], archive, "--noexec"], 1);
+    let (_, undefined) = line.split_once("does not define ").unwrap();
+    let names = undefined.split('`').skip(1).step_by(2);
+    let defines: Vec<String> = names.map(|name| format!("--define={name}=0x1000")).collect();
+    let args = ["link", all[0], archive, "--noexec"].into_iter();
+    let args: Vec<&str> = args.chain(defines.iter().map(String::as_str)).collect();
+    let linked = json(&args, 0);
+    let symbols = list(&linked["symbols"]).iter();
+    let names: Vec<&str> = symbols.map(|symbol| symbol["name"].as_str().unwrap()).collect();
+    assert!(
+        names.contains(&"main") && !names.contains(&"sum_fields"),
+        "{names:?}"
+    );
+    let line = refusal(&["link", archive, "--noexec"], 1);
+    assert!(line.contains("nothing asks for a member"), "{line}");
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -7,14 +7,20 @@
     reason = "the lints know tests by their attribute, and most of this serves only tests"
 )]
 
+mod baseline;
 mod check;
 mod corpus;
+mod files;
 mod ir;
+mod lines;
 mod link;
 mod link_llvm;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod link_run;
+mod page;
 mod plan;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod programs;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod run;
 mod sites;

@@ -38,6 +38,7 @@ pub(crate) static ISA: Isa = Isa {
     trap_replaces,
     return_offsets_restore: false,
     exchange,
+    exchange_unit: Some(4),
     register,
     distance: |len| match len {
         4 => Some(&[255, 255, 255, 0x03]),

@@ -56,6 +56,7 @@ pub(crate) static BIG_V1: Isa = Isa {
     register,
     trap: &[0x7f, 0xe0, 0x00, 0x08],
     exchange,
+    exchange_unit: Some(4),
     trap_replaces: any_instruction,
     return_offsets_restore: true,
     distance: |len| match len {
@@ -83,6 +84,7 @@ pub(crate) static BIG_V2: Isa = Isa {
     register,
     trap: &[0x7f, 0xe0, 0x00, 0x08],
     exchange,
+    exchange_unit: Some(4),
     trap_replaces: any_instruction,
     return_offsets_restore: true,
     distance: |len| match len {
@@ -110,6 +112,7 @@ pub(crate) static LITTLE: Isa = Isa {
     register,
     trap: &[0x08, 0x00, 0xe0, 0x7f],
     exchange,
+    exchange_unit: Some(4),
     trap_replaces: any_instruction,
     return_offsets_restore: true,
     distance: |len| match len {

@@ -34,6 +34,7 @@ pub(crate) static ISA: Isa = Isa {
     trap_replaces: any_instruction,
     return_offsets_restore: false,
     exchange,
+    exchange_unit: Some(4),
     register: |reg| NAMES.get(usize::from(reg.get())).copied(),
     distance: |len| match len {
         4 => Some(&[0, 0xf0, 255, 255]),

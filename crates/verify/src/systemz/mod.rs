@@ -41,6 +41,7 @@ pub(crate) static ISA: Isa = Isa {
     trap_replaces: any_instruction,
     return_offsets_restore: false,
     exchange,
+    exchange_unit: None,
     register,
     distance: |len| match len {
         6 => Some(&[0, 0, 255, 255, 255, 255]),

@@ -70,8 +70,8 @@ const CONTENTS: [Content; 4] = [
     Content::Value(0x100),
 ];
 
-fn range(len: usize) -> CodeRange {
-    CodeRange::new(CodeAddr::new(AT), len as u64).unwrap()
+fn site_of(len: usize) -> Place {
+    Place::Site(CodeRange::new(CodeAddr::new(AT), len as u64).unwrap())
 }
 
 #[test]
@@ -82,13 +82,13 @@ fn displacements_immediates_and_distances_are_open() {
 #[test]
 fn what_was_checked_is_admitted_with_the_values_that_were_asked_for() {
     let (code, template) = (hit(), template(&hit()).unwrap());
-    assert!(template.admits(range(code.len()), &code, &CONTENTS));
+    assert!(template.admits(site_of(code.len()), &code, &CONTENTS));
     let mut other = code.clone();
     other[2] = 0x18;
     let mut contents = CONTENTS;
     contents[0] = Content::Value(0x18);
-    assert!(template.admits(range(code.len()), &other, &contents));
-    assert!(!template.admits(range(code.len()), &other, &CONTENTS));
+    assert!(template.admits(site_of(code.len()), &other, &contents));
+    assert!(!template.admits(site_of(code.len()), &other, &CONTENTS));
 }
 
 #[test]
@@ -99,13 +99,13 @@ fn no_byte_may_differ_from_what_was_checked_and_asked_for() {
             let mut damaged = code.clone();
             damaged[at] ^= 1 << bit;
             assert!(
-                !template.admits(range(code.len()), &damaged, &CONTENTS),
+                !template.admits(site_of(code.len()), &damaged, &CONTENTS),
                 "{at} {bit}"
             );
         }
     }
-    assert!(!template.admits(range(code.len() - 1), &code[1..], &CONTENTS));
-    assert!(!template.admits(range(code.len()), &code, &CONTENTS[..3]));
+    assert!(!template.admits(site_of(code.len() - 1), &code[1..], &CONTENTS));
+    assert!(!template.admits(site_of(code.len()), &code, &CONTENTS[..3]));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_target_is_outside_of_the_site() {
         let mut contents = CONTENTS;
         contents[2] = Content::Target(CodeAddr::new(to));
         assert_eq!(
-            template.admits(range(code.len()), &code, &contents),
+            template.admits(site_of(code.len()), &code, &contents),
             to == end + 1,
             "{to:#x}"
         );
@@ -165,8 +165,10 @@ fn fields_that_are_not_kept_are_closed() {
     let (code, mut template) = (hit(), template(&hit()).unwrap());
     template.keep(&code, |field| field.at != 3);
     let kept = [CONTENTS[0], CONTENTS[2], CONTENTS[3]];
-    assert!(template.admits(range(code.len()), &code, &kept));
+    assert!(template.admits(site_of(code.len()), &code, &kept));
     let mut other = code.clone();
     other[3] ^= 1;
-    assert!(!template.admits(range(code.len()), &other, &kept));
+    assert!(!template.admits(site_of(code.len()), &other, &kept));
 }
+
+mod stubs;

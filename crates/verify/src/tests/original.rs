@@ -14,6 +14,36 @@ fn nops_of_any_form_are_nops() {
     assert_eq!(at_site(&long), Ok(Original::Nops));
 }
 
+/// Of bytes that nops consist of, those that are nops without being decoded are nops when they are.
+#[test]
+fn what_is_not_decoded_is_nops() {
+    const BYTES: [u8; 12] = [
+        0x66, 0x2e, 0x90, 0x0f, 0x1f, 0x00, 0x40, 0x44, 0x80, 0x84, 0xf3, 0x7f,
+    ];
+    let (mut state, mut found) = (0x9e37_79b9_7f4a_7c15_u64, 0);
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 20) as usize % below
+    };
+    for _ in 0..300_000 {
+        let len = 1 + random(9);
+        let bytes: Vec<u8> = (0..len).map(|_| BYTES[random(BYTES.len())]).collect();
+        let bytes = [&[0x66].repeat(random(9)), &bytes[..]].concat();
+        if patchpoint_isa::nops::are_all(Arch::X86_64, &bytes) {
+            let mut code = Vec::new();
+            let decoded = (crate::dispatch::isa(Arch::X86_64).decode)(SITE as u64, &bytes, &mut code);
+            assert!(
+                decoded.is_ok() && code.iter().all(|facts| facts.nop),
+                "{bytes:02x?}"
+            );
+            found += 1;
+        }
+    }
+    assert!(found > 1000, "{found}");
+}
+
 /// As llc 14 and 19 fill a patchpoint: the longest nop of their default tuning.
 const LONG_NOP: [u8; 10] = [0x2e, 0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00];
 

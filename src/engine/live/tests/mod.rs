@@ -14,6 +14,8 @@ mod redirect;
 mod remapped;
 mod settle;
 #[cfg(target_arch = "x86_64")]
+mod templates;
+#[cfg(target_arch = "x86_64")]
 mod threads;
 #[cfg(target_arch = "x86_64")]
 mod trap_gates;

@@ -1,0 +1,96 @@
+//! Misses: from a call that misses to its return, with the entry installed.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use patchpoint::Engine;
+use patchpoint::ic::{Cache, Caches};
+use patchpoint::sequence::{Field, Sequence, Target, arg, result};
+use patchpoint::site::Module;
+
+use crate::caches::{engine, get, learn, objects, patient, site_of};
+use crate::measure::{Effort, interleave, time};
+use crate::report::Row;
+use crate::subject::{self, INLINE_CACHE};
+
+/// How many misses are measured at a time.
+const ROUNDS: usize = 64;
+
+const EFFORT: Effort = Effort {
+    batches: 101,
+    operations: ROUNDS,
+};
+
+type Made = (Engine, Caches, Module, Cache);
+
+fn make(live: bool) -> Made {
+    let caches = patient().lookup(learn);
+    let engine = engine(caches.exit_stubs());
+    let registration = engine.registration(subject::load(&engine, INLINE_CACHE));
+    let registration = if live { registration.live() } else { registration };
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { registration.register(subject::shape) }.unwrap();
+    let cache = caches.attach(&engine, &site_of(&module, "get")).unwrap();
+    module.release();
+    (engine, caches, module, cache)
+}
+
+/// Emptying the cache again is not counted.
+fn missed(made: &Made) -> Duration {
+    let (_, caches, module, cache) = made;
+    let (objects, _) = objects();
+    let get = get(module.function("get").unwrap().entry().unwrap());
+    let mut took = Duration::ZERO;
+    for object in &objects[..ROUNDS] {
+        caches.reset_one(cache).unwrap();
+        took += time(|| assert_eq!(get(black_box(object)), object.property));
+        assert_eq!(cache.entries().len(), 1);
+    }
+    took
+}
+
+/// What of that is the engine's: a patch with the sequence that the cache has made. Nor is its
+/// making counted, nor the patch back.
+fn patched(made: &Made) -> Duration {
+    let (engine, _, _, cache) = made;
+    let miss = Sequence::new().jump(Target::Miss);
+    let mut took = Duration::ZERO;
+    for _ in 0..ROUNDS {
+        let hit = Sequence::new()
+            .guard_eq(u32::at(arg(0), 0), u64::from(subject::SHAPE), Target::Miss)
+            .load(result(), u64::at(arg(0), 8));
+        engine.patch_site(cache.site(), &miss).unwrap();
+        took += time(|| _ = black_box(engine.patch_site(cache.site(), &hit).unwrap()));
+    }
+    took
+}
+
+/// All of them.
+pub fn rows() -> Vec<Row> {
+    let made = [make(false), make(true)];
+    let bare = [make(false), make(true)];
+    let [in_place, live, patch, live_patch] = interleave(
+        EFFORT,
+        [
+            &mut || missed(&made[0]),
+            &mut || missed(&made[1]),
+            &mut || patched(&bare[0]),
+            &mut || patched(&bare[1]),
+        ],
+    );
+    const PATCH: &str = "the engine's patch alone";
+    vec![
+        Row::against(
+            "miss to installed entry, in place",
+            [in_place, patch],
+            PATCH,
+            None,
+        ),
+        Row::against(
+            "miss to installed entry, live site",
+            [live, live_patch],
+            PATCH,
+            None,
+        ),
+    ]
+}

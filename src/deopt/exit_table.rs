@@ -1,0 +1,266 @@
+//! Blocks of exit stubs that capture everything, and which sites these are of.
+//!
+//! Problem: an exit stub's handler must know the site, and a context for each in memory of its own
+//! is most of what making an exit stub takes. Approach: the exit stubs of a block pass one context,
+//! its table. The capture routine knows where it returns to, which tells the number of the exit
+//! stub, and by that its entry in the table.
+//!
+//! Invariants: an entry is written while nobody reaches its exit stub, and emptied when nobody uses
+//! it any more: neither the exit stub, nor a handler that was entered through it. A number whose
+//! entry is still in use is not used again.
+
+#![allow(unsafe_code)]
+
+use core::any::Any;
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+
+use super::exit_stub::{self, InBlock, RoomCode};
+use super::exit_stubs::Handlers;
+use super::host::state::{self, RawState};
+use super::unwinds::Unwinds;
+use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo};
+use crate::Result;
+use crate::addr::CodeAddr;
+use crate::arch::{Arch, SiteContext};
+use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, StackAt};
+use crate::site::Site;
+use patchpoint_isa::nops;
+
+/// Set in what an exit stub passes if that is a table. Neither a table nor a context is at an odd
+/// address.
+const IS_TABLE: u64 = 1;
+
+/// The exit stubs of one block.
+pub(super) struct ExitTable {
+    exits: BlockExits,
+    /// Where the block begins.
+    at: CodeAddr,
+    /// What the capture routine returns to in the first exit stub.
+    first: u64,
+    entries: Box<[Entry]>,
+}
+
+/// What the blocks of an engine have in common.
+#[derive(Clone, Default)]
+pub(super) struct BlockExits {
+    pub(super) handlers: Arc<Handlers>,
+    pub(super) unwinds: Arc<Unwinds>,
+}
+
+/// The place of one exit stub in a table.
+struct Entry {
+    /// How many use it, and one more; [`FREE`] and [`BUSY`] otherwise.
+    users: AtomicU32,
+    site: UnsafeCell<Option<TableSite>>,
+}
+
+const FREE: u32 = 0;
+/// Somebody writes it, or empties it.
+const BUSY: u32 = 1;
+
+// SAFETY: the site is written and taken by the one who has made it busy, and read by its users only, who are counted.
+unsafe impl Sync for Entry {}
+
+/// A site with what its exit stub in a block ends in.
+struct TableSite {
+    site: Site,
+    role: Role,
+    unwind: Option<Arc<UnwindInfo>>,
+    /// It stays as long as one of its entries is used.
+    table: Arc<ExitTable>,
+}
+
+/// An entry that is used as long as this lives.
+pub(super) struct UsedEntry(NonNull<Entry>);
+
+impl BlockExits {
+    /// How they lie in a block.
+    pub(super) fn in_block() -> InBlock {
+        exit_stub::in_block(host())
+    }
+}
+
+fn host() -> Arch {
+    Arch::host().expect("blocks are made where exit stubs are executed")
+}
+
+impl ExitTable {
+    /// The table of a block whose first byte is at that address.
+    pub(super) fn new(exits: BlockExits, at: CodeAddr, count: u32) -> Arc<Self> {
+        state::prepare();
+        let in_block = BlockExits::in_block();
+        let entry = |_| Entry {
+            users: AtomicU32::new(FREE),
+            site: UnsafeCell::new(None),
+        };
+        Arc::new(Self {
+            exits,
+            at,
+            first: at.get() + u64::from(in_block.form.shared) + in_block.returns,
+            entries: (0..count).map(entry).collect(),
+        })
+    }
+
+    /// What the exit stubs share.
+    pub(super) fn shared(self: &Arc<Self>) -> Vec<u8> {
+        let context = Arc::as_ptr(self) as u64 | IS_TABLE;
+        exit_stub::shared(host(), context, exit_stub::capture())
+    }
+
+    /// Writes an entry that is free; whether it was. It has one user then.
+    fn claim(self: &Arc<Self>, number: u32, request: &ExitRequest<'_>) -> Result<bool> {
+        let site = request.site;
+        let unwind = self.exits.unwinds.covering(site.module(), site.addr())?;
+        let Some(entry) = self.entries.get(number as usize) else {
+            return Ok(false);
+        };
+        // protection: entries-in-use-are-not-written
+        let free = entry
+            .users
+            .compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed);
+        if free.is_err() {
+            return Ok(false);
+        }
+        let found = TableSite {
+            site: site.clone(),
+            role: request.role,
+            unwind,
+            table: Arc::clone(self),
+        };
+        // SAFETY: whoever makes an entry busy is the only one to look at it.
+        unsafe { *entry.site.get() = Some(found) };
+        entry.users.store(BUSY + 1, Ordering::Release);
+        Ok(true)
+    }
+}
+
+impl ExitBlock for Arc<ExitTable> {
+    fn put(
+        &self,
+        number: u32,
+        request: &ExitRequest<'_>,
+        code: &mut [u8],
+    ) -> Result<Option<&'static [StackAt]>> {
+        let Some(to) = resumes_at(request.site, request.resumption) else {
+            return Ok(None);
+        };
+        let in_block = BlockExits::in_block();
+        let put = (in_block.put)(&mut RoomCode::new(code), request.at, self.at, to);
+        let is_put = put.is_some() && self.claim(number, request)?;
+        Ok(is_put.then_some(in_block.stack))
+    }
+
+    fn give(&self, number: u32) {
+        let entry = self.entries.get(number as usize);
+        let entry = entry.expect("what is given back was claimed");
+        // Its user was the exit stub.
+        drop(UsedEntry(entry.into()));
+    }
+}
+
+/// Where a thread goes on that resumes, if no instruction has to be moved for that.
+pub(super) fn resumes_at(site: &Site, resumption: ExitResumption<'_>) -> Option<CodeAddr> {
+    match resumption {
+        ExitResumption::At(addr) => Some(addr),
+        // protection: only-nops-are-skipped
+        ExitResumption::Displaced(bytes) => nops::are_all(site.module().arch(), bytes)
+            .then(|| CodeAddr::new(site.addr().get() + bytes.len() as u64)),
+    }
+}
+
+impl Drop for UsedEntry {
+    fn drop(&mut self) {
+        let unused = {
+            // SAFETY: the table stays as long as an entry of it is used.
+            let entry = unsafe { self.0.as_ref() };
+            if entry.users.fetch_sub(1, Ordering::AcqRel) != BUSY + 1 {
+                return;
+            }
+            // SAFETY: the last user has made it busy.
+            let unused = unsafe { (*entry.site.get()).take() };
+            entry.users.store(FREE, Ordering::Release);
+            unused
+        };
+        // With it, the table can go.
+        drop(unused);
+    }
+}
+
+impl UsedEntry {
+    fn site(&self) -> &TableSite {
+        // SAFETY: the table stays, and the site is not written, as long as the entry is used.
+        let site = unsafe { &*self.0.as_ref().site.get() };
+        site.as_ref().expect("an entry that is used has a site")
+    }
+}
+
+impl ExitStubSite for TableSite {
+    fn site(&self) -> SiteContext<'_> {
+        self.site.context(&[])
+    }
+
+    fn registered(&self) -> Option<&Site> {
+        Some(&self.site)
+    }
+
+    fn unwind(&self) -> Option<&UnwindInfo> {
+        self.unwind.as_deref()
+    }
+
+    fn description(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.site.any_description()
+    }
+
+    fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
+        let handler = self.table.exits.handlers.of(self.role);
+        let handler = handler.expect("exit stubs are made for handlers that there are");
+        handler(frame)
+    }
+}
+
+/// The exit stub by which a thread has left its code: what its handler is called through. It
+/// outlives the call, as the handler may retire the exit stub.
+pub(super) enum EnteredExit {
+    Alone(Role, Arc<dyn ExitStubSite>),
+    InBlock(UsedEntry),
+}
+
+impl EnteredExit {
+    /// # Safety
+    /// The state is what the capture routine has saved, and its thread is in the exit stub.
+    #[allow(dead_code, reason = "nothing is captured on hosts without exit stubs")]
+    pub(super) unsafe fn new(raw: &RawState) -> Self {
+        if raw.context & IS_TABLE == 0 {
+            let context = raw.context as *const ExitStubContext;
+            // SAFETY: the exit stub passed the address of its context, which outlives it.
+            let context = unsafe { &*context };
+            return Self::Alone(context.role, Arc::clone(&context.site));
+        }
+        let table = (raw.context & !IS_TABLE) as *const ExitTable;
+        // SAFETY: the block passed the address of its table, which stays as long as one of its exit stubs does.
+        let table = unsafe { &*table };
+        let room = u64::from(BlockExits::in_block().form.room);
+        let number = raw.return_to.wrapping_sub(table.first) / room;
+        let entry = usize::try_from(number)
+            .ok()
+            .and_then(|number| table.entries.get(number));
+        let entry = entry.expect("the exit stubs of a block have entries in its table");
+        // The exit stub is a user, which the thread keeps from being given back.
+        entry.users.fetch_add(1, Ordering::Relaxed);
+        Self::InBlock(UsedEntry(entry.into()))
+    }
+
+    #[allow(dead_code, reason = "nothing is captured on hosts without exit stubs")]
+    pub(super) fn get(&self) -> (Role, &dyn ExitStubSite) {
+        match self {
+            Self::Alone(role, site) => (*role, &**site),
+            Self::InBlock(entry) => {
+                let site = entry.site();
+                (site.role, site)
+            }
+        }
+    }
+}

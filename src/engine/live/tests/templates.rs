@@ -1,0 +1,190 @@
+//! Stubs and gates that are filled in from templates.
+
+use super::*;
+use crate::arch::OnReturn;
+use crate::publish::GracePeriod;
+use crate::sequence::Field;
+
+fn filled(engine: &Engine) -> usize {
+    engine.shared.states.lock().templates.borrow().filled()
+}
+
+/// The stub of a site.
+fn stub(engine: &Engine, site: &Site) -> Vec<u8> {
+    let states = engine.shared.states.lock();
+    let state = states.of(site.key()).unwrap();
+    state.installed.stub.as_ref().unwrap().code.to_vec()
+}
+
+fn set_damage(engine: &Engine, damage: Option<fn(&mut [u8])>) {
+    engine.shared.states.lock().templates.borrow_mut().damage = damage;
+}
+
+#[test]
+fn the_third_of_a_shape_is_filled_at_a_live_site() {
+    let engine = engine();
+    let module = live_module(&engine);
+    let site = site(&engine, 100);
+    for turn in 0..20_u64 {
+        let by = 0x1000 + 0x111 * turn;
+        engine.patch_site(&site, &adding(by)).unwrap();
+        assert_eq!(filled(&engine) as u64, turn.saturating_sub(1));
+        assert_eq!(call(&module, "any_0", 5), 5 + by);
+    }
+    // Another shape is assembled; the first is still known.
+    engine
+        .patch_site(&site, &adding(3).add(result(), 0x7777_u64))
+        .unwrap();
+    assert_eq!((filled(&engine), call(&module, "any_0", 5)), (18, 5 + 3 + 0x7777));
+    engine.patch_site(&site, &adding(0x4321)).unwrap();
+    assert_eq!((filled(&engine), call(&module, "any_0", 5)), (19, 5 + 0x4321));
+}
+
+/// What is filled is what is assembled, wherever the stub is: branches that leave it are as long
+/// everywhere.
+#[test]
+fn a_filled_stub_is_that_which_is_assembled() {
+    let leaves = |number: u64| {
+        adding(number).jump_if(
+            crate::arch::Cond::Eq,
+            u64::of(result()),
+            0x1234_5678_u64,
+            Target::Deopt,
+        )
+    };
+    let (seen, fresh) = (engine(), engine());
+    let (module, other) = (live_module(&seen), live_module(&fresh));
+    let (first, second) = (site(&seen, 101), site(&fresh, 101));
+    for number in [0x1111, 0x2222, 0x3333, 0x4444] {
+        seen.patch_site(&first, &leaves(number)).unwrap();
+    }
+    assert_eq!(filled(&seen), 2);
+    fresh.patch_site(&second, &leaves(0x4444)).unwrap();
+    assert_eq!(filled(&fresh), 0);
+    let (filled, assembled) = (stub(&seen, &first), stub(&fresh, &second));
+    assert_eq!(filled.len(), assembled.len());
+    // But for the distances of its two branches.
+    let differing = filled.iter().zip(&assembled).filter(|(a, b)| a != b).count();
+    assert!(differing <= 8, "{filled:x?} {assembled:x?}");
+    assert_eq!(
+        (call(&module, "any_1", 5), call(&other, "any_1", 5)),
+        (0x4449, 0x4449)
+    );
+}
+
+#[test]
+fn what_was_filled_wrong_into_a_stub_is_refused_and_frees_it() {
+    let engine = engine();
+    let module = live_module(&engine);
+    let site = site(&engine, 102);
+    (0..3).for_each(|turn| _ = engine.patch_site(&site, &adding(0x1000 + turn)).unwrap());
+    let (before, slots) = (site.read().unwrap(), engine.stub_stats().slots);
+    // Its first instruction, and the distance of its jump back.
+    for damage in [(|code| code[0] ^= 1) as fn(&mut [u8]), |code| {
+        *code.last_mut().unwrap() ^= 0x40
+    }] {
+        set_damage(&engine, Some(damage));
+        let refused = engine.patch_site(&site, &adding(0x2000)).unwrap_err();
+        assert!(
+            matches!(&refused, Error::Check(crate::verify::Error::Filled { .. })),
+            "{refused}"
+        );
+        assert_eq!(
+            (site.read().unwrap(), engine.stub_stats().slots),
+            (before.clone(), slots)
+        );
+    }
+    set_damage(&engine, None);
+    engine.patch_site(&site, &adding(0x2000)).unwrap();
+    assert_eq!(call(&module, "any_2", 5), 0x2005);
+}
+
+/// Sites are of one kind only if their patchable jumps lie alike.
+#[test]
+fn sites_whose_jumps_lie_at_other_offsets_are_of_other_kinds() {
+    let engine = engine();
+    let module = live_module(&engine);
+    let kinds = |id| {
+        let site = site(&engine, id);
+        let states = engine.shared.states.lock();
+        let lasting = &states.of(site.key()).unwrap().lasting;
+        let jump = lasting.live.as_ref().unwrap().patchable_jump;
+        (jump.offset, site.shape().clone(), lasting.kind.unwrap())
+    };
+    let all: Vec<_> = (100..=107).chain(200..=207).map(kinds).collect();
+    for (offset, _, kind) in &all {
+        for (other, _, _) in all.iter().filter(|(_, _, other)| other == kind) {
+            assert_eq!(offset, other, "{all:?}");
+        }
+    }
+    assert!(
+        all.iter().any(|(offset, ..)| *offset != all[0].0),
+        "all jumps lie alike"
+    );
+    // A shape that was seen at one is filled at another right when it lies elsewhere, too.
+    for turn in 0..4 {
+        for id in 0..8 {
+            let by = 0x1000 * (turn + 1) + id;
+            engine.patch(100 + id, &adding(by)).unwrap();
+            assert_eq!(call(&module, &format!("any_{id}"), 7), 7 + by);
+        }
+    }
+    assert!(filled(&engine) >= 8);
+}
+
+#[test]
+fn a_filled_stub_that_calls_waits_for_quiescence() {
+    let engine = engine();
+    let _module = live_module(&engine);
+    let site = site(&engine, 200);
+    // SAFETY: it is such a function, and nobody executes the site.
+    let calling = |_: u64| unsafe {
+        Sequence::new().call(CodeAddr::new(callee as *const () as u64), OnReturn::FollowsC)
+    };
+    let calls = |engine: &Engine| {
+        let states = engine.shared.states.lock();
+        states
+            .of(site.key())
+            .unwrap()
+            .installed
+            .stub
+            .as_ref()
+            .unwrap()
+            .calls
+    };
+    for turn in 0..4 {
+        engine.patch_site(&site, &calling(turn)).unwrap();
+        assert!(calls(&engine), "{turn}");
+        engine.patch_site(&site, &adding(0x1000 + turn)).unwrap();
+        assert!(!calls(&engine), "{turn}");
+    }
+    // SAFETY: nobody executes the sites.
+    engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
+}
+
+/// A gate that was checked once is closed again and again, and what is behind it stays as it is.
+#[test]
+fn a_gate_whose_site_was_written_by_others_is_refused() {
+    let engine = engine();
+    let module = live_module(&engine);
+    let site = site(&engine, 103);
+    (0..4).for_each(|turn| _ = engine.patch_site(&site, &adding(0x1000 + turn)).unwrap());
+    let held = site.read().unwrap();
+    let memory = site.memory().unwrap();
+    let mut damaged = held.clone();
+    *damaged.last_mut().unwrap() ^= 0xff;
+    memory
+        .live()
+        .unwrap()
+        .write_unexecuted(site.addr(), &damaged)
+        .unwrap();
+    let refused = engine.patch_site(&site, &adding(0x2000)).unwrap_err();
+    assert!(matches!(refused, Error::BytesChanged { .. }), "{refused}");
+    memory
+        .live()
+        .unwrap()
+        .write_unexecuted(site.addr(), &held)
+        .unwrap();
+    engine.patch_site(&site, &adding(0x2000)).unwrap();
+    assert_eq!(call(&module, "any_3", 1), 0x2001);
+}

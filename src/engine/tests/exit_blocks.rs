@@ -1,0 +1,161 @@
+//! Exit stubs in blocks: whose they are, and how long what they refer to stays.
+
+use super::*;
+use crate::sequence::Target;
+use parking_lot::Mutex;
+
+/// More than the first block has, so that there are two.
+const SITES: u64 = 40;
+
+/// What a handler does with its frame.
+type Handled = Box<dyn Fn(&mut crate::deopt::Frame<'_>) + Send>;
+
+/// An engine whose handlers note the ID of their site; `handled` is told before the frame goes on
+/// at the site's end, which needs no exit stub any more.
+fn noting(handled: Handled) -> (Engine, Arc<Mutex<Vec<u64>>>) {
+    let ids = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&ids);
+    let handled = Mutex::new(handled);
+    let exit_stubs = ExitStubs::new()
+        .on_miss(|frame| frame.resume())
+        .on_deopt(move |frame| {
+            (handled.lock())(frame);
+            noted.lock().push(frame.site().id().get());
+            let end = frame.site().range().end();
+            // SAFETY: what is there returns.
+            unsafe { frame.continue_at(end) }.unwrap()
+        });
+    let world = Shared(Arc::new(Moody::default()));
+    let builder = Engine::builder().world(world).exits(exit_stubs);
+    (builder.build().unwrap(), ids)
+}
+
+fn register(engine: &Engine, text: &Text, functions: &[Written]) -> Module {
+    let code = engine
+        .adopt_with(text.adopted(functions), &text.shared())
+        .unwrap();
+    let shape = functions[0].shape;
+    // SAFETY: what is told is true of the code.
+    unsafe { engine.register(code, |_| Some(shape)) }.unwrap()
+}
+
+fn invalidate_all(engine: &Engine, module: &Module) {
+    let mut transaction = engine.transaction();
+    for site in module.sites() {
+        transaction.invalidate_site(&site).unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn each_exit_stub_is_of_its_site() {
+    let (engine, ids) = noting(Box::new(|_| {}));
+    let functions: Vec<Written> = (0..SITES).map(identity).collect();
+    let text = Text::new(&functions);
+    let module = register(&engine, &text, &functions);
+    let miss = Sequence::new()
+        .guard_eq(arg(0), 5u64, Target::Miss)
+        .mov(result(), arg(0));
+    // Those of both roles are in the same blocks.
+    for site in module.sites().step_by(3) {
+        engine.patch(site.id().get(), &miss).unwrap();
+    }
+    invalidate_all(&engine, &module);
+    let sites: Vec<Site> = module.sites().collect();
+    for site in sites.iter().rev() {
+        call(site, 7);
+    }
+    let expected: Vec<u64> = (0..SITES).rev().collect();
+    assert_eq!(*ids.lock(), expected);
+    let stats = engine.stub_stats();
+    drop(sites);
+    // SAFETY: no thread executes the code.
+    let proof = unsafe { GracePeriod::promise() };
+    engine.unregister(module, &proof).unwrap();
+    let after = engine.stub_stats();
+    assert_eq!((after.slots, after.in_use), (0, 0));
+    // All of it can be used again.
+    let text = Text::new(&functions);
+    let module = register(&engine, &text, &functions);
+    invalidate_all(&engine, &module);
+    assert!(engine.stub_stats().reserved <= stats.reserved);
+}
+
+/// A handler that frees the exit stub through which it was called, and makes another meanwhile, has
+/// its site until it ends.
+#[test]
+fn an_exit_stub_that_goes_under_its_handler() {
+    let functions = [identity(1)];
+    let others = [identity(2)];
+    let (text, other_text) = (Text::new(&functions), Arc::new(Text::new(&others)));
+    let held: Arc<Mutex<Option<Module>>> = Arc::default();
+    let (module, slots) = (Arc::clone(&held), Arc::new(AtomicU64::new(9)));
+    let (in_use, other) = (Arc::clone(&slots), Arc::clone(&other_text));
+    let (engine, ids) = noting(Box::new(move |frame| {
+        let Some(module) = module.lock().take() else {
+            return;
+        };
+        let engine = frame.engine();
+        // SAFETY: the thread that is in the exit stub goes on somewhere else.
+        let proof = unsafe { GracePeriod::promise() };
+        engine.unregister(module, &proof).unwrap();
+        in_use.store(engine.stub_stats().slots, Ordering::Relaxed);
+        let other = register(&engine, &other, &[identity(2)]);
+        invalidate_all(&engine, &other);
+    }));
+    let module = register(&engine, &text, &functions);
+    invalidate_all(&engine, &module);
+    let site = module.sites().next().unwrap();
+    module.release();
+    let function = site.function().entry().unwrap().get() as usize;
+    drop(site);
+    *held.lock() = Some(module);
+    // SAFETY: a function of one number, in the test's own memory.
+    let function: extern "C" fn(u64) -> u64 =
+        unsafe { std::mem::transmute(std::ptr::with_exposed_provenance::<u8>(function)) };
+    function(7);
+    assert_eq!(slots.load(Ordering::Relaxed), 0);
+    let other = engine.modules().pop().unwrap();
+    call(&other.sites().next().unwrap(), 7);
+    assert_eq!(*ids.lock(), [1, 2]);
+    // What could not be used of the block was freed.
+    assert_eq!(engine.stub_stats().slots, 1);
+}
+
+/// What is kept for an exit stub goes with it: a module that is gone is not held.
+#[test]
+fn an_exit_stub_that_is_gone_holds_no_module() {
+    let (engine, _) = noting(Box::new(|_| {}));
+    let functions = [identity(1)];
+    let text = Text::new(&functions);
+    let module = register(&engine, &text, &functions);
+    let description = Arc::new(());
+    let site = module.sites().next().unwrap();
+    site.describe(Arc::clone(&description)).unwrap();
+    invalidate_all(&engine, &module);
+    drop(site);
+    assert_eq!(Arc::strong_count(&description), 2);
+    // SAFETY: no thread executes the code.
+    let proof = unsafe { GracePeriod::promise() };
+    engine.unregister(module, &proof).unwrap();
+    assert_eq!(Arc::strong_count(&description), 1);
+}
+
+/// A thread that resumes executes what the site held, where that is more than nops.
+#[test]
+fn real_instructions_are_not_skipped() {
+    let lab = Lab::new();
+    let mut function = identity(1);
+    // The function's work is in its site: a shadow.
+    let (add, site) = (HOST.increment, nops());
+    function.bytes = [add, &site[add.len()..], HOST.ret].concat();
+    function.shape = CallShape::shadow(RESERVED);
+    let functions = [function];
+    let text = Text::new(&functions);
+    let module = lab.register(&text, &functions);
+    let site = module.sites().next().unwrap();
+    let before = call(&site, 7);
+    lab.engine.invalidate(&module.function("f0").unwrap()).unwrap();
+    assert_eq!(call(&site, 7), before);
+    assert_eq!(lab.deopts.load(Ordering::Relaxed), 1);
+}

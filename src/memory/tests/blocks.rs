@@ -1,0 +1,156 @@
+//! Blocks of the stub pool.
+
+use std::sync::Arc;
+use std::vec;
+use std::vec::Vec;
+
+use super::*;
+use crate::addr::Len;
+use crate::memory::{BlockForm, BlockRoom, Error};
+use crate::publish::GracePeriod;
+
+const WITHIN: u64 = (1 << 31) - (1 << 16);
+const FORM: BlockForm = BlockForm { shared: 32, room: 24 };
+
+/// A pool, and code in reach of which it is.
+fn pool() -> (StubPool, PlacedSegments, CodeRange) {
+    let arena = Arena::default();
+    let need = SegmentNeed {
+        kind: SegmentKind::Code,
+        len: 64,
+        align: 64,
+    };
+    let placed = arena.place(&[need], Reach::Anywhere).unwrap();
+    let code = placed.segments()[0].range;
+    (StubPool::new(arena, WITHIN), placed.finalize().unwrap(), code)
+}
+
+/// A room, of a new block if need be.
+fn room(pool: &StubPool, near: CodeRange) -> BlockRoom {
+    pool.room(FORM, near).unwrap().unwrap_or_else(|| {
+        let make = |range: CodeRange, count: u32| (vec![0x11; FORM.shared as usize], (range, count));
+        pool.add_block(FORM, near, make).unwrap();
+        pool.room(FORM, near).unwrap().unwrap()
+    })
+}
+
+fn of(room: &BlockRoom) -> (CodeRange, u32) {
+    *room.block.owner::<(CodeRange, u32)>().unwrap()
+}
+
+fn bytes(pool: &StubPool, range: CodeRange) -> Vec<u8> {
+    pool.read(range).unwrap()
+}
+
+#[test]
+fn rooms_are_handed_out_in_order_and_are_apart() {
+    let (pool, _placed, code) = pool();
+    let rooms: Vec<BlockRoom> = (0..1000).map(|_| room(&pool, code)).collect();
+    let mut blocks: Vec<(CodeRange, u32)> = rooms.iter().map(of).collect();
+    for one in &rooms {
+        let (block, count) = of(one);
+        let before = u64::from(FORM.shared + one.number * FORM.room);
+        assert!(one.number < count);
+        assert_eq!(one.slot.addr().get(), block.start().get() + before);
+        assert!(block.contains_bytes(one.slot.addr(), one.slot.range().len()));
+        let shared = CodeRange::new(block.start(), FORM.shared.into()).unwrap();
+        assert_eq!(bytes(&pool, shared), [0x11; 32]);
+    }
+    blocks.dedup();
+    assert!(blocks.len() > 2 && blocks[0].1 < blocks[1].1, "{blocks:?}");
+    for (n, block) in blocks.iter().enumerate() {
+        assert!(blocks.iter().skip(n + 1).all(|other| !other.0.overlaps(block.0)));
+    }
+    let mut starts: Vec<_> = rooms.iter().map(|room| room.slot.addr()).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    assert_eq!(starts.len(), rooms.len());
+    let stats = pool.stats();
+    assert_eq!((stats.slots, stats.in_use), (1000, 24_000));
+}
+
+#[test]
+fn a_room_that_is_freed_traps_and_is_used_again() {
+    let (pool, _placed, code) = pool();
+    let (first, second) = (room(&pool, code), room(&pool, code));
+    let (range, neighbour) = (first.slot.range(), second.slot.range());
+    let traps = bytes(&pool, range);
+    for slot in [&first.slot, &second.slot] {
+        pool.fill(slot, &[0x22; 24]).unwrap();
+    }
+    assert_ne!(bytes(&pool, range), traps);
+    let retired = first.slot.retire();
+    // SAFETY: no thread is in it.
+    let proof = unsafe { GracePeriod::promise() };
+    pool.free(retired, &proof).unwrap();
+    assert_eq!(
+        (bytes(&pool, range), bytes(&pool, neighbour)),
+        (traps, vec![0x22; 24])
+    );
+    assert_eq!(room(&pool, code).slot.range(), range);
+    assert_eq!(room(&pool, code).number, 2);
+}
+
+#[test]
+fn a_room_is_freed_with_a_proof_about_it_only() {
+    // In a process of its own, as other tests hold threads.
+    assert!(in_child(|| {
+        let (pool, _placed, code) = pool();
+        // SAFETY: no thread executes the rooms.
+        let world = unsafe { crate::publish::SignalWorld::new() }.unwrap();
+        let [one, two] = [room(&pool, code).slot.retire(), room(&pool, code).slot.retire()];
+        let proof = world.grace_period(&[one.range()]).unwrap();
+        let refused = matches!(pool.free(two, &proof), Err(Error::NoGracePeriod { .. }));
+        refused && pool.free(one, &proof).is_ok() && pool.stats().slots == 1
+    }));
+}
+
+#[test]
+fn a_block_goes_with_its_last_room_unless_it_is_the_only_one() {
+    let (pool, _placed, code) = pool();
+    let first = room(&pool, code);
+    let (block, count) = of(&first);
+    let rest: Vec<BlockRoom> = (1..count).map(|_| room(&pool, code)).collect();
+    let other = room(&pool, code);
+    assert!(of(&other).0 != block && pool.room(FORM, code).unwrap().is_some());
+    let held = Arc::clone(&first.block);
+    for room in rest {
+        pool.discard(room.slot);
+    }
+    assert!(Arc::strong_count(&held) > 2);
+    let shared = CodeRange::new(block.start(), FORM.shared.into()).unwrap();
+    assert_eq!(bytes(&pool, shared), [0x11; 32]);
+    pool.discard(first.slot);
+    drop(first.block);
+    assert_eq!(Arc::strong_count(&held), 1, "the pool has dropped it");
+    assert_ne!(bytes(&pool, shared), [0x11; 32]);
+    // Its bytes can be had again.
+    let whole = Len::new(block.len() as u32);
+    assert_eq!(pool.alloc(whole, code).unwrap().len(), whole);
+    // The other is the last one.
+    let held = Arc::clone(&other.block);
+    pool.discard(other.slot);
+    assert_eq!(
+        Arc::strong_count(&held),
+        3,
+        "the pool, this, and what `other` has left"
+    );
+}
+
+#[test]
+fn rooms_of_another_form_or_out_of_reach_are_of_other_blocks() {
+    let (pool, _placed, code) = pool();
+    let first = room(&pool, code);
+    let wider = BlockForm { room: 32, ..FORM };
+    assert!(pool.room(wider, code).unwrap().is_none());
+    let far = CodeAddr::new(code.start().get() ^ (1 << 40));
+    let far = CodeRange::new(far, 64).unwrap();
+    assert!(pool.room(FORM, far).unwrap().is_none());
+    // A slot that is no room of its block is nobody's.
+    let start = CodeAddr::new(first.slot.addr().get() + 8);
+    let inside = CodeRange::new(start, FORM.room.into()).unwrap();
+    assert!(pool.blocks_of(inside).is_err());
+    let longer = pool.add_block(FORM, code, |_, _| (vec![0; 33], ()));
+    assert!(matches!(longer, Err(Error::OutsideMemory { .. })));
+    assert_eq!(pool.stats().slots, 1);
+}
