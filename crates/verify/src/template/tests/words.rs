@@ -177,12 +177,12 @@ fn the_fields_of_a_constant_add_up_to_it() {
         assert_eq!(sum.fold(0, u64::wrapping_add), value, "{arch}");
         let mut contents = vec![Content::More; template.fields().len()];
         contents[0] = Content::Value(value);
-        assert!(template.admits(range(code.len()), &code, &contents), "{arch}");
+        assert!(template.admits(site_of(code.len()), &code, &contents), "{arch}");
         for bit in 0..8 * code.len() {
             let mut damaged = code.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(
-                !template.admits(range(code.len()), &damaged, &contents),
+                !template.admits(site_of(code.len()), &damaged, &contents),
                 "{arch} {bit}"
             );
         }
@@ -198,11 +198,11 @@ fn no_part_of_a_value_is_left_out() {
         let mut contents = vec![Content::More; template.fields().len()];
         contents[0] = Content::Value(value);
         *contents.last_mut().unwrap() = Content::Value(last);
-        assert!(!template.admits(range(code.len()), &code, &contents), "{arch}");
+        assert!(!template.admits(site_of(code.len()), &code, &contents), "{arch}");
         contents[0] = Content::Value(value.wrapping_sub(last));
-        assert!(template.admits(range(code.len()), &code, &contents), "{arch}");
+        assert!(template.admits(site_of(code.len()), &code, &contents), "{arch}");
         contents[0] = Content::More;
-        assert!(!template.admits(range(code.len()), &code, &contents), "{arch}");
+        assert!(!template.admits(site_of(code.len()), &code, &contents), "{arch}");
     }
 }
 
