@@ -25,3 +25,14 @@ fn an_inline_cache_learns_and_code_is_discarded_in_its_loop() {
 fn handlers_read_and_write_frames_and_give_each_answer() {
     assert_eq!(program("frames"), "frames: every answer\n");
 }
+
+#[test]
+fn code_of_ones_own_is_told_redirected_and_changed_in_transactions() {
+    let told = program("code");
+    assert!(told.ends_with("code: told, redirected, in transactions\n"), "{told}");
+}
+
+#[test]
+fn threads_execute_code_that_is_patched() {
+    assert_eq!(program("threads"), "threads: live, by signal, by callbacks\n");
+}

@@ -1,6 +1,8 @@
 //! What the tests that compile programs share.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod header;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
