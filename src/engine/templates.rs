@@ -124,7 +124,7 @@ impl Templates {
     /// their patchable jumps lie alike.
     pub(super) fn site(&mut self, site: &SiteContext<'_>, jump: Option<PatchableJump>) -> Option<u32> {
         let mut words = words(site);
-        // protection: live-sites-are-told-apart
+        // One gate is a template for the others: where it does not fit, it is assembled each time.
         words.extend(
             jump.map(|jump| 1 << 63 | u64::from(jump.offset.get()) << 32 | u64::from(jump.len.get())),
         );
