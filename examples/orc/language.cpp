@@ -32,7 +32,7 @@ struct Object {
   uint64_t values[3];
 };
 
-static uint32_t find(const Object *object, uint64_t property) {
+static uint32_t offsetIn(const Object *object, uint64_t property) {
   for (auto &[known, offset] : shapes[object->shape].offsets)
     if (known == property)
       return offset;
@@ -42,7 +42,7 @@ static uint32_t find(const Object *object, uint64_t property) {
 
 // What code without caches calls at each read. Few properties: no lookup is quicker.
 static uint64_t readProperty(const Object *object, uint64_t property) {
-  return *reinterpret_cast<const uint64_t *>(reinterpret_cast<const char *>(object) + find(object, property));
+  return *reinterpret_cast<const uint64_t *>(reinterpret_cast<const char *>(object) + offsetIn(object, property));
 }
 
 // How many bytes a read reserves.
@@ -212,7 +212,7 @@ static void lookUp(patchpoint::Frame miss) {
   auto *object = reinterpret_cast<const Object *>(address);
   check(miss.setResult(readProperty(object, info.id)));
   patchpoint::Entry entry;
-  check(entry.load(PP_U64, find(object, info.id)));
+  check(entry.load(PP_U64, offsetIn(object, info.id)));
   check(entry.guard(PP_U32, offsetof(Object, shape), object->shape));
   check(miss.learn(entry));
 }
@@ -275,7 +275,7 @@ int main() {
   for (uint32_t many : {1, 2, 4}) {
     std::vector<Object> ring(64);
     auto set = [&](Object &object, const char *name, uint64_t value) {
-      object.values[find(&object, properties[name]) / 8 - 1] = value;
+      object.values[offsetIn(&object, properties[name]) / 8 - 1] = value;
     };
     for (size_t at = 0; at < ring.size(); ++at) {
       ring[at].shape = at % many;

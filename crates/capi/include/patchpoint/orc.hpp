@@ -365,9 +365,11 @@ private:
       refused = registered(module);
     if (!refused)
       refused = module.release();
-    // Nobody has executed it.
-    if (refused)
-      Error(engine.unregister(module)), module.reset();
+    if (refused) {
+      // Nobody has executed it. What is told is why it was refused.
+      Error undone = engine.unregister(module);
+      module.reset();
+    }
     return refused;
   }
 
