@@ -188,7 +188,6 @@ static void story(patchpoint::Arena &arena, patchpoint::Caches &caches, bool rem
   auto module = llvm::parseIR(llvm::MemoryBufferRef(IR, "IR"), diagnostic, *context);
   auto tracker = jit->getMainJITDylib().createResourceTracker();
   check(jit->addIRModule(tracker, llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
-
   auto *sum = function<Sum>(*jit, "sum"); // It is compiled, linked and registered now.
   call(sum, "one shape, for the first time", {1});
   call(sum, "once more", {1});
@@ -197,7 +196,7 @@ static void story(patchpoint::Arena &arena, patchpoint::Caches &caches, bool rem
   call(sum, "an object that no cache can serve", {1, 2, 1, 2, 0});
   live(function<Get>(*jit, "get"));
 
-  // No thread is in the code any more. The plugin unregisters it, and then its memory is freed.
+  // No thread is in the code any more: the plugin unregisters it, and its memory is freed.
   check(tracker->remove());
   pp_stats stats;
   check(engine.stats(stats));
