@@ -26,6 +26,9 @@ pub struct pp_engine {
     _opaque: [u8; 0],
 }
 
+/// No wait is longer than a day: a clock cannot say when it would be over.
+const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
+
 /// How threads are stopped.
 enum WorldChoice {
     Single,
@@ -155,7 +158,7 @@ pub unsafe extern "C" fn pp_engine_builder_world_signal(
                 some => WhenInside::Wait(Duration::from_millis(some)),
             };
             let world = world.when_inside(when_inside);
-            let world = world.patience(Duration::from_millis(patience_ms));
+            let world = world.patience(Duration::from_millis(patience_ms.min(LONGEST_MS)));
             Ok(description.world.replace(WorldChoice::Signal(world)))
         })
     })
@@ -293,7 +296,7 @@ pub unsafe extern "C" fn pp_engine_builder_journal(
     builder: *mut pp_engine_builder,
     changes: usize,
 ) -> *mut pp_error {
-    boundary!({ describe(builder, |description| Ok(description.journal.replace(changes))) })
+    boundary!(describe(builder, |description| Ok(description.journal.replace(changes))))
 }
 
 /// How many bytes an image that is loaded may have, where 256 MiB do not suit; at most 1 GiB.
@@ -305,7 +308,7 @@ pub unsafe extern "C" fn pp_engine_builder_image_limit(
     builder: *mut pp_engine_builder,
     bytes: u64,
 ) -> *mut pp_error {
-    boundary!({ describe(builder, |description| Ok(description.image_limit.replace(bytes))) })
+    boundary!(describe(builder, |description| Ok(description.image_limit.replace(bytes))))
 }
 
 /// Makes the engine. What was said of it goes into it, also where this fails: the builder is as new.

@@ -1,0 +1,38 @@
+//! Programs in C, each compiled with the header, linked with the library, and run.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod tools;
+
+use std::process::Command;
+
+use tools::{compile, object, root, run};
+
+/// Compiles a program as C99 and runs it with the object of the inline cache; returns what it prints.
+fn program(name: &str) -> String {
+    let source = root().join("tests/c").join(name).with_extension("c");
+    let binary = compile("cc", &["-std=gnu99"], &source, name);
+    run(Command::new(binary).arg(object()))
+}
+
+#[test]
+fn an_inline_cache_learns_and_code_is_discarded_in_its_loop() {
+    let told = program("cache");
+    assert!(told.contains("1 deoptimization"), "{told}");
+}
+
+#[test]
+fn handlers_read_and_write_frames_and_give_each_answer() {
+    assert_eq!(program("frames"), "frames: every answer\n");
+}
+
+#[test]
+fn code_of_ones_own_is_told_redirected_and_changed_in_transactions() {
+    let told = program("code");
+    assert!(told.ends_with("code: told, redirected, in transactions\n"), "{told}");
+}
+
+#[test]
+fn threads_execute_code_that_is_patched() {
+    assert_eq!(program("threads"), "threads: live, by signal, by callbacks\n");
+}
