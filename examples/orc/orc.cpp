@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <thread>
-
 #include <llvm/IRReader/IRReader.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
@@ -110,7 +109,6 @@ static void leave(patchpoint::Frame frame) {
   check(frame.returnInt(sum));
   ++left;
 }
-
 using Sum = uint64_t(const Object *const *, uint64_t);
 using Get = uint64_t(const Object *);
 
@@ -169,14 +167,14 @@ static void live(Get *get) {
 static void story(patchpoint::Arena &arena, patchpoint::Caches &caches, bool remapped) {
   patchpoint::orc::MemoryManager memory(arena);
   auto describe = [](const patchpoint::orc::Emitted &, patchpoint::Registration &registration) -> patchpoint::Error {
-    // No stack map says how many bytes are reserved, nor what is an argument and whether there is a
-    // result: the runtime does, by IDs.
+    // How many bytes are reserved and what is passed no stack map says: the runtime does, by IDs.
     check(registration.patchpoint(READ, 32, 1, true));
     check(registration.patchpoint(GET, 32, 1, true));
     check(registration.shadow(LOOP, 24));
-    return registration.live(); // Threads may execute the code while it is patched.
+    check(registration.leavable()); // `leave` leaves frames: what cannot be left is refused now.
+    return registration.live();     // Threads may execute the code while it is patched.
   };
-  // It has not run yet: this is the time to give its reads their caches.
+  // It has not run yet: the time to give its reads their caches.
   auto registered = [&](patchpoint::Module &) { return caches.attachAll(engine, READ); };
   auto jit = makeJit(engine, remapped ? nullptr : &memory, describe, registered);
 
@@ -198,6 +196,8 @@ static void story(patchpoint::Arena &arena, patchpoint::Caches &caches, bool rem
 
   // No thread is in the code any more: the plugin unregisters it, and its memory is freed.
   check(tracker->remove());
+  size_t freed; // Nor is a thread in any stub that is not used any more, or returns to one.
+  check(pp_engine_reclaim(engine.get(), &freed));
   pp_stats stats;
   check(engine.stats(stats));
   expect("modules that are left", stats.modules, 0);
