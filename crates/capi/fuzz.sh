@@ -20,8 +20,8 @@ target=$(cd "$target" && pwd)
 object=$(pwd)/../../examples/objects/inline_cache.o
 
 # The calls, of the header; and the library.
-PATCHPOINT_FUZZ_CALLS=$target "$cargo" test -q -p patchpoint-capi --test fuzz calls_are_written
-"$cargo" build -q -p patchpoint-capi
+PATCHPOINT_FUZZ_CALLS=$target "$cargo" test -q -p patchpoint-capi --test fuzz calls_are_written >"$target/calls.out"
+"$cargo" build -q -p patchpoint-capi --lib
 library=$(cd ../../target/debug && pwd)/libpatchpoint_c.a
 
 build() {
@@ -37,7 +37,7 @@ while [ $SECONDS -lt $end ]; do
     # What is never freed is the fuzzer's doing.
     if ! ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 timeout 300 ./fuzz "$object" "$seed" 50000 >fuzz.out 2>fuzz.err; then
         echo "seed $seed fails:"
-        tail -60 fuzz.out fuzz.err
+        tail -n 60 fuzz.out fuzz.err
         exit 1
     fi
     runs=$((runs + 1))
@@ -50,6 +50,6 @@ cd - >/dev/null
 for program in cache frames code threads; do
     build "$program"
     (cd "$target" && ASAN_OPTIONS=detect_leaks=1 "./$program" "$object" >"$program.out" 2>"$program.err") ||
-        { echo "$program fails:"; tail -60 "$target/$program.err"; exit 1; }
+        { echo "$program fails:"; tail -n 60 "$target/$program.err"; exit 1; }
     echo "$program: nothing found"
 done

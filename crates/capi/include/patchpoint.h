@@ -1018,7 +1018,7 @@ typedef struct {
     uint64_t code;
     // How long it is.
     uint64_t code_len;
-    // The distance in bytes.
+    // The distance in bytes, 4 GiB at most.
     uint64_t within;
 } pp_reach;
 

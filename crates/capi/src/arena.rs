@@ -67,7 +67,7 @@ pub struct pp_reach {
     pub code: u64,
     /// How long it is.
     pub code_len: u64,
-    /// The distance in bytes.
+    /// The distance in bytes, 4 GiB at most.
     pub within: u64,
 }
 
@@ -163,10 +163,18 @@ fn need(need: &pp_segment_need) -> Result<SegmentNeed> {
     })
 }
 
+/// No architecture's code reaches further without a register.
+const MOST_WITHIN: u64 = 1 << 32;
+
 fn reach_of(reach: &pp_reach) -> Result<Reach> {
     Ok(match reach.where_ {
         0 => Reach::Anywhere,
         1 => Reach::Low2GiB,
+        // Longer searches would take for ever.
+        // protection: reaches-are-those-of-code
+        2 if reach.within > MOST_WITHIN => {
+            return Err(Misuse::Number("distance within which code reaches", reach.within).into());
+        }
         2 => Reach::Near {
             code: CodeRange::new(CodeAddr::new(reach.code), reach.code_len)
                 .ok_or(Misuse::Number("length of the code of a pp_reach", reach.code_len))?,

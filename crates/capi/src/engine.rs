@@ -296,7 +296,9 @@ pub unsafe extern "C" fn pp_engine_builder_journal(
     builder: *mut pp_engine_builder,
     changes: usize,
 ) -> *mut pp_error {
-    boundary!(describe(builder, |description| Ok(description.journal.replace(changes))))
+    boundary!(describe(builder, |description| Ok(description
+        .journal
+        .replace(changes))))
 }
 
 /// How many bytes an image that is loaded may have, where 256 MiB do not suit; at most 1 GiB.
@@ -308,7 +310,9 @@ pub unsafe extern "C" fn pp_engine_builder_image_limit(
     builder: *mut pp_engine_builder,
     bytes: u64,
 ) -> *mut pp_error {
-    boundary!(describe(builder, |description| Ok(description.image_limit.replace(bytes))))
+    boundary!(describe(builder, |description| Ok(description
+        .image_limit
+        .replace(bytes))))
 }
 
 /// Makes the engine. What was said of it goes into it, also where this fails: the builder is as new.

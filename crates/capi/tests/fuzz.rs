@@ -49,6 +49,8 @@ fn argument(function: &str, parameter: &str, growing: &BTreeSet<String>, fixed: 
             "size_t" if fixed.array => std::mem::take(&mut fixed.array_len),
             "size_t" if name == "room" => "sizeof room".into(),
             "bool" => "next(self) % 2".into(),
+            // A world that is asked to wait for a day does.
+            "uint64_t" if name.ends_with("_ms") => "SMALL".into(),
             "double" => "1.5".into(),
             // Their meanings are few.
             "uint32_t" => "next(self) % 8 ? SMALL : (uint32_t)N".into(),
@@ -167,7 +169,10 @@ fn has_fill(structure: &str) -> bool {
 /// Writes the calls where the environment says, for `fuzz.sh`, or else for this test.
 fn write_calls() -> PathBuf {
     let folder = env::var_os("PATCHPOINT_FUZZ_CALLS");
-    let folder = folder.map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fuzz"), PathBuf::from);
+    let folder = folder.map_or_else(
+        || PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fuzz"),
+        PathBuf::from,
+    );
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("fuzz_calls.h"), calls(&declared())).unwrap();
     folder
@@ -191,7 +196,10 @@ fn no_function_can_be_misused_unnoticed() {
     let object = object().canonicalize().unwrap();
     for seed in ["1", "2"] {
         // Some functions make files where they are.
-        let told = run(Command::new(&binary).arg(&object).args([seed, "20000"]).current_dir(&folder));
+        let told = run(Command::new(&binary)
+            .arg(&object)
+            .args([seed, "20000"])
+            .current_dir(&folder));
         assert!(told.contains("40000 calls"), "{told}");
     }
 }

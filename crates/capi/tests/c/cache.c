@@ -78,6 +78,95 @@ static void deopt(pp_frame *frame, void *data) {
     OK(pp_frame_return(frame, PP_RETURN_INT, total + count + count / 2, 0));
 }
 
+/* Learns an entry of each kind; what it answers itself shows that it was asked. */
+enum { CONSTANT, THROUGH, STORE, CALL, KINDS };
+static uint64_t words[4] = {0, 0x55, 0, 33};
+
+static void lookup_kinds(pp_frame *frame, void *data) {
+    pp_pointer receiver = pp_pointer_to(pp_arg(0));
+    uint64_t argument;
+    pp_entry *entry = NULL;
+    OK(pp_frame_arg_u64(frame, 0, &argument));
+    OK(pp_frame_set_result(frame, 1000));
+    switch (*(int *)data) {
+    case CONSTANT:
+        OK(pp_entry_constant(44, &entry));
+        OK(pp_entry_guard_equal(entry, pp_value_of(pp_arg(0)), argument));
+        break;
+    case THROUGH:
+        OK(pp_entry_load_through(receiver, 16, PP_U64, 24, &entry));
+        OK(pp_entry_guard_through(entry, receiver, 16, PP_U64, 8, 0x55));
+        OK(pp_entry_guard_masked(entry, pp_arg(0), 7, argument & 7));
+        break;
+    case STORE:
+        OK(pp_entry_store(receiver, PP_U64, 24, pp_value_of(pp_imm(66)), &entry));
+        OK(pp_entry_guard_high_bits(entry, pp_arg(0), 40, argument >> 40));
+        break;
+    case CALL:
+        /* What follows the C convention cannot be called at a site with anyregcc: the site refuses it. */
+        OK(pp_entry_call(argument, PP_ON_RETURN_FOLLOWS_C, &entry));
+        break;
+    }
+    OK(pp_frame_learn(frame, entry));
+    OK(pp_entry_free(entry));
+}
+
+static void kinds(const char *path) {
+    int kind = 0;
+    uint64_t object[4] = {0, 0x17, 0, 5};
+    pp_caches_builder *caches_builder;
+    pp_caches *caches;
+    pp_engine_builder *builder;
+    pp_engine *engine;
+    pp_module *module;
+    pp_cache *cache;
+    pp_site *site;
+    pp_error *refusal;
+    get_function get;
+    size_t count;
+    object[2] = (uint64_t)(size_t)words;
+    OK(pp_caches_builder_new(&caches_builder));
+    OK(pp_caches_build(caches_builder, lookup_kinds, &kind, NULL, &caches));
+    OK(pp_caches_builder_free(caches_builder));
+    OK(pp_engine_builder_new(&builder));
+    OK(pp_engine_builder_world_single_threaded(builder));
+    OK(pp_engine_builder_caches(builder, caches));
+    OK(pp_engine_build(builder, &engine));
+    OK(pp_engine_builder_free(builder));
+    module = load_module(engine, path, 0);
+    OK(pp_caches_attach_all(caches, engine, 78, &count));
+    OK(pp_module_release(module));
+    get = (get_function)pointer_of(entry_of(module, "get"));
+    for (; kind < KINDS; kind++) {
+        OK(pp_caches_reset(caches, &count));
+        CHECK(get(object) == 1000);
+        if (kind == CONSTANT)
+            CHECK(get(object) == 44);
+        if (kind == THROUGH)
+            CHECK(get(object) == 33);
+        if (kind == STORE)
+            CHECK(get(object) != 1000 && object[3] == 66);
+        if (kind == CALL)
+            CHECK(get(object) == 1000);
+    }
+    {
+        pp_sites *sites;
+        OK(pp_engine_sites(engine, 78, &sites));
+        OK(pp_sites_at(sites, 0, &site));
+        OK(pp_sites_free(sites));
+    }
+    OK(pp_caches_at(caches, site, &cache));
+    refusal = pp_cache_last_refusal(cache);
+    CHECK(pp_error_kind(refusal) == PP_KIND_REFUSED);
+    pp_error_free(refusal);
+    OK(pp_cache_free(cache));
+    OK(pp_site_free(site));
+    OK(pp_engine_unregister(engine, module));
+    OK(pp_module_free(module));
+    OK(pp_caches_free(caches));
+    OK(pp_engine_free(engine));
+}
+
 static void finalize(void *data) { ((runtime *)data)->finalized++; }
 
 static void no_finalizer_needed(void *data) { (void)data; }
@@ -104,6 +193,7 @@ int main(int argc, char **argv) {
     pp_str says;
     size_t count;
     bool is_same;
+    void *described;
     get_function get;
     sum_function sum;
     uint64_t keys[1] = {0x17};
@@ -166,6 +256,8 @@ int main(int argc, char **argv) {
     OK(pp_sites_free(sites));
     OK(pp_site_describe(same, &self, no_finalizer_needed));
     REFUSED(PP_KIND_MISUSE, pp_site_describe(same, &self, no_finalizer_needed));
+    OK(pp_site_description(same, &described));
+    CHECK(described == (void *)&self);
     OK(pp_site_is_same(site, same, &is_same));
     CHECK(!is_same);
     OK(pp_site_free(same));
@@ -226,6 +318,7 @@ int main(int argc, char **argv) {
     OK(pp_engine_free(engine));
     REFUSED(PP_KIND_MISUSE, pp_engine_free(engine));
     CHECK(self.finalized == 3);
+    kinds(argv[1]);
     printf("cache: %d lookups, %d deoptimization, %d finalized\n", self.lookups, self.deopts, self.finalized);
     return 0;
 }

@@ -48,7 +48,11 @@ pub(crate) fn declared() -> Vec<Declared> {
             comment.clear();
         }
     }
-    assert!(found.len() > 150, "{} functions: is the header read right?", found.len());
+    assert!(
+        found.len() > 150,
+        "{} functions: is the header read right?",
+        found.len()
+    );
     found
 }
 
@@ -57,7 +61,9 @@ fn function(statement: &str, comment: &str) -> Option<Declared> {
         return None;
     }
     let (before, parameters) = statement.trim().strip_suffix(");")?.split_once('(')?;
-    let at = before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+    let at = before
+        .rfind(|c: char| !c.is_alphanumeric() && c != '_')
+        .map_or(0, |at| at + 1);
     let (returns, name) = before.split_at(at);
     name.starts_with("pp_").then(|| Declared {
         name: name.into(),
@@ -77,7 +83,9 @@ pub(crate) fn growing() -> BTreeSet<String> {
     let structures = text.split("typedef struct {").skip(1);
     let structures = structures.filter_map(|body| {
         let (body, after) = body.split_once("\n} ")?;
-        let first = body.lines().find(|line| !line.trim().is_empty() && !line.trim().starts_with("//"))?;
+        let first = body
+            .lines()
+            .find(|line| !line.trim().is_empty() && !line.trim().starts_with("//"))?;
         (first.trim() == "size_t size;").then(|| after.split(';').next().unwrap().to_owned())
     });
     structures.collect()

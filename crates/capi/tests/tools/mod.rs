@@ -26,10 +26,16 @@ pub(crate) fn object() -> PathBuf {
 
 /// Runs a command, which succeeds, and returns what it prints.
 pub(crate) fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{told}{errors}", output.status);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{told}{errors}",
+        output.status
+    );
     told
 }
 
