@@ -168,9 +168,9 @@ public:
   void deallocate(std::vector<FinalizedAlloc> allocations, OnDeallocatedFunction onDeallocated) override {
     llvm::Error errors = llvm::Error::success();
     for (auto &allocation : allocations) {
-      std::unique_ptr<Finalized> finalized(allocation.release().toPtr<Finalized *>());
+      auto *finalized = allocation.release().toPtr<Finalized *>();
       errors = llvm::joinErrors(std::move(errors), llvm::orc::shared::runDeallocActions(finalized->actions));
-      forget(*finalized);
+      forget(finalized);
     }
     onDeallocated(std::move(errors));
   }
@@ -183,16 +183,21 @@ private:
     std::vector<llvm::orc::shared::WrapperFunctionCall> actions;
   };
 
-  void note(const Finalized &finalized) {
+  // LLVM 14 does not deallocate what a plugin has refused: that goes with this.
+  Finalized *note(std::unique_ptr<Finalized> finalized) {
     std::lock_guard<std::mutex> lock(mutex);
-    for (auto &[start, end] : finalized.ranges)
-      byStart[start] = {end, finalized.placed.get()};
+    for (auto &[start, end] : finalized->ranges)
+      byStart[start] = {end, finalized->placed.get()};
+    auto *noted = finalized.get();
+    all[noted] = std::move(finalized);
+    return noted;
   }
 
-  void forget(const Finalized &finalized) {
+  void forget(Finalized *finalized) {
     std::lock_guard<std::mutex> lock(mutex);
-    for (auto &[start, end] : finalized.ranges)
+    for (auto &[start, end] : finalized->ranges)
       byStart.erase(start);
+    all.erase(finalized);
   }
 
   // Memory between its allocation and the end of the link. JITLink writes into buffers.
@@ -246,8 +251,8 @@ private:
       if (!actions)
         return onFinalized(actions.takeError());
       finalized->actions = std::move(*actions);
-      manager.note(*finalized);
-      onFinalized(FinalizedAlloc(llvm::orc::ExecutorAddr::fromPtr(finalized.release())));
+      auto *noted = manager.note(std::move(finalized));
+      onFinalized(FinalizedAlloc(llvm::orc::ExecutorAddr::fromPtr(noted)));
     }
 
     void abandon(OnAbandonedFunction onAbandoned) override {
@@ -266,6 +271,7 @@ private:
 
   Arena &arena;
   std::mutex mutex;
+  std::map<Finalized *, std::unique_ptr<Finalized>> all;
   // By the start of each segment: where it ends, and the memory of the engine's in which it is.
   std::map<uint64_t, std::pair<uint64_t, pp_placed *>> byStart;
 };
@@ -286,12 +292,7 @@ public:
                         llvm::jitlink::PassConfiguration &config) override {
     if (!detail::stackMaps(graph))
       return;
-    config.PrePrunePasses.push_back([](llvm::jitlink::LinkGraph &graph) {
-      if (auto *section = detail::stackMaps(graph))
-        for (auto *block : section->blocks())
-          graph.addAnonymousSymbol(*block, 0, block->getSize(), false, true);
-      return llvm::Error::success();
-    });
+    config.PrePrunePasses.push_back([this](llvm::jitlink::LinkGraph &graph) { return keep(graph); });
     config.PostFixupPasses.push_back([this, &responsibility](llvm::jitlink::LinkGraph &graph) {
       Emitted emitted;
       emitted.stackMaps = detail::bytesOf(*detail::stackMaps(graph));
@@ -351,6 +352,14 @@ public:
 #endif
 
 private:
+  // Keeps the stack maps, to which nothing refers. They keep the functions that they are about.
+  llvm::Error keep(llvm::jitlink::LinkGraph &graph) {
+    if (auto *section = detail::stackMaps(graph))
+      for (auto *block : section->blocks())
+        graph.addAnonymousSymbol(*block, 0, block->getSize(), false, true);
+    return llvm::Error::success();
+  }
+
   // Registers code that is in place and that nobody knows yet.
   Error registerCode(const Emitted &emitted, Module &module) {
     Adoption adoption;
