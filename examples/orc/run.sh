@@ -22,3 +22,4 @@ make all
 out=target/$LLVM${CHECK:+-check}
 "$out/orc"
 "$out/language"
+"$out/refused"
