@@ -171,7 +171,6 @@ fn reach_of(reach: &pp_reach) -> Result<Reach> {
         0 => Reach::Anywhere,
         1 => Reach::Low2GiB,
         // Longer searches would take for ever.
-        // protection: reaches-are-those-of-code
         2 if reach.within > MOST_WITHIN => {
             return Err(Misuse::Number("distance within which code reaches", reach.within).into());
         }

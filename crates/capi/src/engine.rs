@@ -351,7 +351,6 @@ fn build(description: Description) -> Result<EngineBody> {
     let has_exits = description.miss.is_some() || description.deopt.is_some();
     let mut exit_stubs = ExitStubs::new();
     if let Some((handler, only_live)) = description.miss {
-        // protection: one-way-for-misses
         if description.caches.is_some() {
             return Err(Misuse::Order(
                 "the engine has a handler of misses, and caches to which its misses go: say one of them",

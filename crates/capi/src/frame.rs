@@ -199,7 +199,6 @@ impl Handler {
         });
         // SAFETY: the handle was made here.
         let body = unsafe { handle::get::<FrameBody>(handle) };
-        // protection: frames-end-with-their-handlers
         let open = body.ok().and_then(|body| body.open.take());
         // SAFETY: the same; nobody else frees a frame.
         let _ = unsafe { handle::free::<FrameBody>(handle) };

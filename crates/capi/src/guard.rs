@@ -36,7 +36,6 @@ thread_local! {
 /// Runs what C has called.
 pub(crate) fn call(body: impl FnOnce() -> Result<()>) -> *mut pp_error {
     refuse_left_guards();
-    // protection: panics-become-errors
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => std::ptr::null_mut(),
         Ok(Err(failure)) => failure.into_handle(),

@@ -85,7 +85,6 @@ impl<T: Handle> Pool<T> {
 
     fn take(&self) -> Option<&'static Slot<T>> {
         let mut waiting = self.waiting.try_lock_for(PATIENCE)?;
-        // protection: freed-handles-are-not-used-again-at-once
         (waiting.len() > QUARANTINE)
             .then(|| waiting.pop_front())
             .flatten()

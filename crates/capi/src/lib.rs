@@ -61,6 +61,8 @@ mod answer;
 
 mod cache;
 
+mod site_cache;
+
 mod entry;
 
 mod arena;
@@ -82,6 +84,7 @@ pub use operand::*;
 pub use register::*;
 pub use sequence::*;
 pub use site::*;
+pub use site_cache::*;
 pub use text::*;
 pub use thread::*;
 pub use transaction::*;

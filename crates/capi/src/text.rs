@@ -30,7 +30,10 @@ pub unsafe extern "C" fn pp_text_get(text: *const pp_text, to: *mut pp_str) -> *
     boundary!({
         let to = out(to, pp_str::EMPTY)?;
         let text = handle::get::<TextBody>(text)?;
-        *to = pp_str::of(text.0.strip_suffix('\0').expect("text is made with a zero"));
+        *to = pp_str {
+            len: text.0.len() - 1,
+            ..pp_str::of(&text.0)
+        };
         Ok(())
     })
 }

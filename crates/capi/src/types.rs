@@ -107,9 +107,9 @@ pub(crate) unsafe trait Growing: Copy {
 const MOST: usize = 1 << 16;
 
 fn size_in<T: Growing>(size: usize) -> Result<usize, Failure> {
+    // protection: wrong-sizes-are-refused
     match (T::LEAST..=MOST).contains(&size) {
         true => Ok(size),
-        // protection: wrong-sizes-are-refused
         false => Err(Misuse::Size {
             found: size,
             needed: T::LEAST,

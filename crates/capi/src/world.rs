@@ -104,7 +104,6 @@ unsafe extern "C" fn run(argument: *mut c_void) {
     // SAFETY: `while_stopped` hands on the argument that it was given, during its call, on its thread.
     let passed = unsafe { &mut *argument.cast::<Passed<'_>>() };
     passed.calls += 1;
-    // protection: work-is-done-once
     if passed.calls > 1 {
         return;
     }

@@ -179,7 +179,7 @@ static uint32_t install_up_to_two(const pp_history *history, void *data) {
 int main(int argc, char **argv) {
     runtime self;
     pp_caches_builder *caches_builder;
-    pp_caches *caches;
+    pp_caches *caches, *more;
     pp_engine_builder *builder;
     pp_engine *engine;
     pp_module *module;
@@ -217,11 +217,13 @@ int main(int argc, char **argv) {
     OK(pp_caches_builder_megamorphic(caches_builder, generic));
     OK(pp_sequence_free(generic));
     OK(pp_caches_build(caches_builder, lookup, &self, finalize, &caches));
-    REFUSED(PP_KIND_MISUSE, pp_caches_build(caches_builder, lookup, &self, finalize, &caches));
-    CHECK(caches == NULL);
+    REFUSED(PP_KIND_MISUSE, pp_caches_build(caches_builder, lookup, &self, finalize, &more));
+    CHECK(more == NULL && self.finalized == 0);
     OK(pp_caches_builder_free(caches_builder));
+    OK(pp_caches_free(caches));
+    CHECK(self.finalized == 2);
 
-    /* Made once more, as the refused call has forgotten the first. */
+    /* Others, which have no generic path. */
     self.finalized = 0;
     OK(pp_caches_builder_new(&caches_builder));
     OK(pp_caches_builder_policy(caches_builder, install_up_to_two, &self, finalize));
