@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The packages of the workspace from below, each with those that it may depend on.
-const MAY_DEPEND_ON: [(&str, &str, &[&str]); 9] = [
+const MAY_DEPEND_ON: [(&str, &str, &[&str]); 10] = [
     ("crates/stackmaps", "llvm-stackmaps", &[]),
     ("crates/isa", "patchpoint-isa", &["llvm-stackmaps"]),
     // It models what the engine does, and is not told by it.
@@ -37,6 +37,7 @@ const MAY_DEPEND_ON: [(&str, &str, &[&str]); 9] = [
             "patchpoint-verify",
         ],
     ),
+    ("crates/capi", "patchpoint-capi", &["patchpoint"]),
     ("crates/cli", "patchpoint-cli", &["patchpoint"]),
     ("crates/remote", "patchpoint-remote", &["patchpoint"]),
 ];

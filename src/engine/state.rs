@@ -333,6 +333,14 @@ pub(super) struct SitesCode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StateIndex(usize);
 
+/// Where calls return to in the bytes of a site, which depends on them, its architecture and its
+/// length alone.
+struct KnownReturns {
+    key: (Arch, Len),
+    displaced: Box<[u8]>,
+    returns: ReturnOffsets,
+}
+
 /// The states of all sites that have one.
 #[derive(Default)]
 pub(super) struct States {
@@ -346,9 +354,8 @@ pub(super) struct States {
     pub(super) retired: RetireList<RetiredCode>,
     /// Live sites whose gate was closed since they were looked at for being settled.
     closed: Vec<SiteKey>,
-    /// Where calls return to in the bytes of a site, by its architecture, length and bytes: of the
-    /// site that was looked at last.
-    last_returns: Option<((Arch, Len), Box<[u8]>, ReturnOffsets)>,
+    /// Where calls return to in the site that was looked at last.
+    last_returns: Option<KnownReturns>,
     /// Sites that are settled when every thread has passed their epoch.
     pub(super) settling: Vec<Settling>,
     /// Whether any site was ever closed by a trap, and left so.
@@ -440,14 +447,18 @@ impl States {
         let key = (site.module().arch(), site.reserved());
         let displaced = site.displaced();
         if site.told_return_offsets().next().is_none() {
-            if let Some((last, bytes, returns)) = &self.last_returns {
+            if let Some(last) = &self.last_returns {
                 // protection: returns-are-those-of-the-bytes
-                if *last == key && **bytes == *displaced {
-                    return Ok(returns.clone());
+                if last.key == key && *last.displaced == *displaced {
+                    return Ok(last.returns.clone());
                 }
             }
             let returns = returns_of(site, displaced)?;
-            self.last_returns = Some((key, displaced.into(), returns.clone()));
+            self.last_returns = Some(KnownReturns {
+                key,
+                displaced: displaced.into(),
+                returns: returns.clone(),
+            });
             return Ok(returns);
         }
         returns_of(site, displaced)
