@@ -114,7 +114,7 @@ enum FilledFrom {
 }
 
 /// What the holes of a template have to hold, in their order.
-type Contents = SmallVec<[Content; 4]>;
+type Contents = SmallVec<[Content; 6]>;
 
 /// Whether no two targets have the same address, and none that of the site's end: contracts of one
 /// would then bind the other.

@@ -107,6 +107,11 @@ impl Field {
             }
             return Some(());
         }
+        self.put_runs(number, code)
+    }
+
+    #[inline(never)]
+    fn put_runs(self, number: u64, code: &mut [u8]) -> Option<()> {
         let bits = self.runs.iter().fold(0, |bits, run| {
             bits | (number >> run.from & low(run.count)) << run.to
         });

@@ -152,6 +152,27 @@ impl OpenField {
     #[inline]
     #[must_use]
     pub fn read(&self, code: &[u8]) -> Option<u64> {
+        if !self.is_plain() {
+            return self.read_bits(code);
+        }
+        let bytes = code.get(self.at..)?;
+        // Each of a length that is known, where a copy is one load.
+        Some(match self.len {
+            1 => *bytes.first()? as i8 as u64,
+            2 => i16::from_le_bytes(*bytes.first_chunk()?) as u64,
+            4 => i32::from_le_bytes(*bytes.first_chunk()?) as u64,
+            _ => u64::from_le_bytes(*bytes.first_chunk()?),
+        })
+    }
+
+    /// Whether it is a [whole](Self::whole) word, as all are on x86-64.
+    #[inline]
+    const fn is_plain(&self) -> bool {
+        self.slices.is_empty() && self.signed && self.left == 0 && !self.negated && !self.big_endian
+    }
+
+    #[inline(never)]
+    fn read_bits(&self, code: &[u8]) -> Option<u64> {
         let word = self.raw(code)?;
         let (mut number, mut bits) = (word, 8 * self.len as u32);
         if let [_, ..] = self.slices {
