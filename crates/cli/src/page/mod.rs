@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::Convention;
 use patchpoint::site::Function;
-use patchpoint_verify::branches_to;
+use patchpoint::verify::branches_to;
 
 use crate::args::Plan;
 use crate::lines;
