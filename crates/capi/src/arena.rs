@@ -252,9 +252,10 @@ pub unsafe extern "C" fn pp_placement_fill(
     })
 }
 
-/// Ends filling: read-only segments become so, and the instruction cache agrees with the code. A thread
-/// that ran other code at these addresses calls pp_serialize() before it runs this. What is placed is to
-/// be freed by pp_placed_free().
+/// Ends filling: read-only segments become so, and the instruction cache agrees with the code. Where
+/// other code may have run at these addresses before, call pp_serialize_all() before any thread runs
+/// this; or each thread that may run it calls pp_serialize() before. What is placed is to be freed by
+/// pp_placed_free().
 ///
 /// # Safety
 /// Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
@@ -301,8 +302,9 @@ pub unsafe extern "C" fn pp_placed_segment(
 /// Frees what was placed, which unloads it.
 ///
 /// # Safety
-/// Promises that no thread executes it or holds addresses of it, and that no module of it is
-/// registered. Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
+/// Promises that no thread executes it or holds addresses of it, and that every module that was made of
+/// it is unregistered and gone with every handle of it. Threads: any. Handlers: yes. Stopped world: no.
+/// Signal handlers: no.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pp_placed_free(placed: *mut pp_placed) -> *mut pp_error {
     boundary!(handle::free::<PlacedBody>(placed))
