@@ -28,6 +28,7 @@ mod call;
 mod check;
 mod demangle;
 mod disassemble;
+mod document;
 mod files;
 mod image;
 mod ir;

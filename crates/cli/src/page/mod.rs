@@ -24,16 +24,6 @@ use crate::words::{count, count_u64};
 use crate::{demangle, text};
 use arrows::Arrow;
 
-/// A whole page with these parts.
-pub(crate) fn document(parts: &str) -> String {
-    let style = include_str!("style.css");
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>patchpoint plan</title>\n<style>\n{style}</style>\n</head>\n<body>\n{parts}</body>\n</html>\n"
-    )
-}
-
 /// The functions that have sites with the ID, with all their sites.
 pub(crate) fn functions(
     plan: &Plan,
