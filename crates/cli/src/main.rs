@@ -42,6 +42,7 @@ mod object_file;
 mod page;
 mod paint;
 mod plan;
+mod planned;
 mod problem;
 mod process;
 mod progress;

@@ -15,7 +15,7 @@ use crate::args::Plan;
 use crate::lines;
 use crate::names::{Listed, hex};
 use crate::paint::Paint;
-use crate::plan::{Planned, Written};
+use crate::planned::{Planned, Written};
 use crate::problem::Problem;
 use crate::shapes::Source;
 use crate::sites;
