@@ -170,7 +170,7 @@ fn reach_of(reach: &pp_reach) -> Result<Reach> {
     Ok(match reach.where_ {
         0 => Reach::Anywhere,
         1 => Reach::Low2GiB,
-        // Longer searches would take for ever.
+        // The arena searches no further: what was asked for and could not be had is refused.
         2 if reach.within > MOST_WITHIN => {
             return Err(Misuse::Number("distance within which code reaches", reach.within).into());
         }
