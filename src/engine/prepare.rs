@@ -21,7 +21,7 @@ use crate::latency::{self, Stage};
 use crate::memory::short;
 use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
-use crate::verify::{self, Chunk};
+use crate::verify::{self, Chunk, Place};
 use crate::{Error, Result};
 
 /// What an invalidated site holds: a way to its exit stub.
@@ -72,6 +72,12 @@ pub(super) fn prepare<'e, 's>(
         set.prepared = since.elapsed();
     }
     Ok(Prepared::new(engine, set))
+}
+
+/// What was filled into a template is not what was asked for.
+#[cold]
+pub(super) fn filled_wrong(site: &Site) -> Error {
+    verify::Error::Filled { site: site.name() }.into()
 }
 
 /// One site being prepared, with what has been allocated for it so far.
@@ -215,9 +221,17 @@ impl<'a> Preparation<'a> {
         if let Some(kind) = kind {
             let _stage = latency::enter(Stage::Assemble);
             let (templates, last) = (self.templates.borrow(), &self.state.lasting.template);
-            let used = templates.fill((kind, outline, last), self.site, environment, new)?;
-            if let Some(used) = used {
-                return Ok(used);
+            if let Some(template) = templates.template((kind, outline), last) {
+                let place = Place::Site(self.state.lasting.range);
+                match template.fill(place, outline, environment, &mut new.bytes) {
+                    Some(true) => {
+                        new.returns.clear();
+                        new.returns.extend(&template.returns);
+                        return Ok(template.used);
+                    }
+                    Some(false) => return Err(filled_wrong(self.site)),
+                    None => {}
+                }
             }
         }
         let assembled = self.lower(kind, sequence, environment)?;

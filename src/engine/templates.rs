@@ -25,11 +25,14 @@
 use core::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
+#[cfg(test)]
+use std::sync::Arc;
+#[cfg(test)]
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::fast::RandomState;
 use smallvec::{SmallVec, smallvec};
 
-use super::state::Installed;
 use crate::Result;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{Declared, OnReturn, SiteContext, SiteKind};
@@ -58,11 +61,9 @@ pub(super) struct Templates {
     templates: Vec<Template>,
     /// How many sequences are known.
     len: usize,
-    /// Damages what was filled: a test of what finds it.
+    /// How often one was filled.
     #[cfg(test)]
-    pub(super) damage: Option<fn(&mut [u8])>,
-    #[cfg(test)]
-    filled: Cell<usize>,
+    filled: Arc<AtomicUsize>,
 }
 
 /// What is known of a sequence at a kind of site.
@@ -87,12 +88,21 @@ pub(super) struct Template {
     /// What is in each hole.
     sources: SmallVec<[FilledFrom; 4]>,
     /// Offsets to which calls of the code return; a stub's are not asked for.
-    returns: Vec<u32>,
+    pub(super) returns: Vec<u32>,
     /// The length of the code without nops.
-    used: Len,
+    pub(super) used: Len,
     /// Whether something may return into it that it has called.
     pub(super) calls: bool,
+    /// That of all templates, and what damages it when it is filled: a test of what finds that.
+    #[cfg(test)]
+    filled: Arc<AtomicUsize>,
+    #[cfg(test)]
+    damage: Cell<Option<Damage>>,
 }
+
+/// What damages code.
+#[cfg(test)]
+type Damage = fn(&mut [u8]);
 
 /// What a hole is filled from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,32 +212,6 @@ impl Templates {
         self.templates.get(number as usize)
     }
 
-    /// Makes the code of a sequence at a site of that kind, if there is a template that can be
-    /// filled. `last` is of the site: its template is often the one with that number. Returns how
-    /// many bytes are code, the rest being nops.
-    ///
-    /// # Errors
-    /// [`verify::Error::Filled`]: what was filled is not what was asked for.
-    #[inline]
-    pub(super) fn fill(
-        &self,
-        (kind, outline, last): (u32, &Outline, &Cell<u32>),
-        site: &Site,
-        environment: &Environment,
-        into: &mut Installed,
-    ) -> Result<Option<Len>> {
-        let Some(template) = self.template((kind, outline), last) else {
-            return Ok(None);
-        };
-        let place = Place::Site(site.range());
-        if !self.fill_at(template, place, (site, outline), environment, &mut into.bytes)? {
-            return Ok(None);
-        }
-        into.returns.clear();
-        into.returns.extend(&template.returns);
-        Ok(Some(template.used))
-    }
-
     /// The template of a sequence at sites of that kind. `last` is of the site: it is often the one
     /// with that number.
     #[inline]
@@ -239,42 +223,12 @@ impl Templates {
         guess.or_else(|| self.find((kind, outline), last))
     }
 
-    /// Makes the code of a sequence at a place. `false` if its template cannot be filled.
-    ///
-    /// # Errors
-    /// [`verify::Error::Filled`]: what was filled is not what was asked for.
-    #[inline(always)] // Of each kind of place apart: a patch in place takes a hundred instructions more otherwise.
-    pub(super) fn fill_at(
-        &self,
-        template: &Template,
-        place: Place,
-        (site, outline): (&Site, &Outline),
-        environment: &Environment,
-        code: &mut Bytes,
-    ) -> Result<bool> {
-        let targets = outline.targets();
-        let is_alone = targets.len() <= 1 && matches!(place, Place::Site(_));
-        if !is_alone && !are_apart(targets, environment, site.end()) {
-            return Ok(false);
-        }
-        let Some(contents) = template.fill(place, outline, environment, code) else {
-            return Ok(false);
-        };
-        #[cfg(test)]
-        self.damage(code);
-        let _stage = latency::enter(Stage::Verify);
-        match template.checked.admits(place, code, &contents) {
-            true => Ok(true),
-            false => Err(verify::Error::Filled { site: site.name() }.into()),
-        }
-    }
-
+    /// Damages what is filled: a test of what finds it.
     #[cfg(test)]
-    fn damage(&self, code: &mut [u8]) {
-        self.filled.set(self.filled.get() + 1);
-        if let Some(damage) = self.damage {
-            damage(code);
-        }
+    pub(super) fn set_damage(&self, damage: Option<Damage>) {
+        self.templates
+            .iter()
+            .for_each(|template| template.damage.set(damage));
     }
 
     /// Notes that a sequence is assembled. Whether its code is to be [kept](Self::keep) as a
@@ -369,6 +323,11 @@ impl Templates {
         let checked = checked.filter(|_| are_apart);
         *known = match checked.and_then(|checked| Template::of((kind, sequence), checked, laid_out)) {
             Some(template) => {
+                #[cfg(test)]
+                let template = Template {
+                    filled: Arc::clone(&self.filled),
+                    ..template
+                };
                 self.templates.push(template);
                 KnownSequence::Template(self.templates.len() as u32 - 1)
             }
@@ -379,7 +338,7 @@ impl Templates {
     /// How many sequences were filled in.
     #[cfg(all(test, target_arch = "x86_64"))]
     pub(super) fn filled(&self) -> usize {
-        self.filled.get()
+        self.filled.load(Ordering::Relaxed)
     }
 
     /// How many templates there are.
@@ -464,6 +423,10 @@ impl Template {
                 .targets
                 .iter()
                 .any(|t| t.on_return != OnReturn::Never),
+            #[cfg(test)]
+            filled: Arc::default(),
+            #[cfg(test)]
+            damage: Cell::new(None),
         })
     }
 
@@ -472,49 +435,56 @@ impl Template {
         Len::of(self.checked.code()).expect("checked code is as long as a site or a stub is")
     }
 
-    /// Makes the code of a sequence for that place, and says what each hole has to hold. `None` if
-    /// one of them cannot, or is not in the code.
-    #[inline(always)] // As `Templates::fill_at`.
-    fn fill(
+    /// Makes the code of a sequence for that place of a site, and says whether the checker admits it.
+    /// `None` if a hole cannot have what it should, or targets are not apart.
+    #[inline(always)] // Of each kind of place apart: else a patch in place takes a hundred instructions more.
+    pub(super) fn fill(
         &self,
         place: Place,
         outline: &Outline,
         environment: &Environment,
         code: &mut Bytes,
-    ) -> Option<Contents> {
+    ) -> Option<bool> {
+        let (targets, end) = (outline.targets(), place.site().end());
+        let is_alone = targets.len() <= 1 && matches!(place, Place::Site(_));
+        if !is_alone && !are_apart(targets, environment, end) {
+            return None;
+        }
         short::assign(code, self.checked.code());
         let mut contents = Contents::new();
         for (field, source) in self.checked.fields().iter().zip(&self.sources) {
-            contents.push(match *source {
+            let to = match *source {
                 FilledFrom::Value { number, signed } => {
                     let value = *outline.values().get(number)?;
                     field.put(value, signed, code)?;
-                    Content::Value { value, signed }
+                    contents.push(Content::Value { value, signed });
+                    continue;
                 }
-                FilledFrom::Target(number) => {
-                    let to = environment.address(*outline.targets().get(number)?)?;
-                    field.put(distance(place, field, to)?, true, code)?;
-                    Content::Target(to)
-                }
-                FilledFrom::End => {
-                    let to = place.site().end();
-                    field.put(distance(place, field, to)?, true, code)?;
-                    Content::Target(to)
-                }
-            });
+                FilledFrom::Target(number) => environment.address(*targets.get(number)?)?,
+                FilledFrom::End => end,
+            };
+            let from = place.at().get().wrapping_add(field.branch_end? as u64);
+            let distance = to.get().wrapping_sub(from);
+            // The assembler takes a shorter instruction for it in place.
+            if matches!(place, Place::Site(_)) && NEAR.contains(&(distance as i64)) {
+                return None;
+            }
+            field.put(distance, true, code)?;
+            contents.push(Content::Target(to));
         }
-        Some(contents)
+        #[cfg(test)]
+        self.damage(code);
+        let _stage = latency::enter(Stage::Verify);
+        Some(self.checked.admits(place, code, &contents))
     }
-}
 
-/// The distance of a branch that goes to an address; `None` where the assembler takes a shorter
-/// instruction for it, as it does in place for what is near.
-#[inline(always)]
-fn distance(place: Place, field: &OpenField, to: CodeAddr) -> Option<u64> {
-    let from = place.at().get().wrapping_add(field.branch_end? as u64);
-    let distance = to.get().wrapping_sub(from);
-    let is_near = matches!(place, Place::Site(_)) && NEAR.contains(&(distance as i64));
-    (!is_near).then_some(distance)
+    #[cfg(test)]
+    fn damage(&self, code: &mut [u8]) {
+        self.filled.fetch_add(1, Ordering::Relaxed);
+        if let Some(damage) = self.damage.get() {
+            damage(code);
+        }
+    }
 }
 
 /// Where a target may be to which the assembler takes a short branch, from the end of a long one:

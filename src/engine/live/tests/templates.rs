@@ -17,7 +17,7 @@ fn stub(engine: &Engine, site: &Site) -> Vec<u8> {
 }
 
 fn set_damage(engine: &Engine, damage: Option<fn(&mut [u8])>) {
-    engine.shared.states.lock().templates.borrow_mut().damage = damage;
+    engine.shared.states.lock().templates.borrow().set_damage(damage);
 }
 
 #[test]
