@@ -27,7 +27,7 @@ use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
 use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, StackAt};
 use crate::site::Site;
-use patchpoint_isa::nops;
+use crate::verify::{self, Original};
 
 /// Set in what an exit stub passes if that is a table. Neither a table nor a context is at an odd
 /// address.
@@ -166,8 +166,10 @@ pub(super) fn resumes_at(site: &Site, resumption: ExitResumption<'_>) -> Option<
     match resumption {
         ExitResumption::At(addr) => Some(addr),
         // protection: only-nops-are-skipped
-        ExitResumption::Displaced(bytes) => nops::are_all(site.module().arch(), bytes)
-            .then(|| CodeAddr::new(site.addr().get() + bytes.len() as u64)),
+        ExitResumption::Displaced(bytes) => {
+            let held = verify::original(site.module().arch(), site.addr(), bytes);
+            (held == Ok(Original::Nops)).then(|| CodeAddr::new(site.addr().get() + bytes.len() as u64))
+        }
     }
 }
 

@@ -99,6 +99,7 @@ mod exchange;
 mod facts;
 mod field;
 mod listing;
+mod nops;
 mod original;
 mod policy;
 mod powerpc64;

@@ -4,9 +4,10 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
-use patchpoint_isa::{Arch, nops};
+use patchpoint_isa::Arch;
 
 use super::facts::{Dest, Facts, Flow};
+use super::nops;
 use crate::error::{Error, Result};
 
 /// What the reserved bytes hold before the first patch.
