@@ -121,7 +121,7 @@ fn sites_whose_jumps_lie_at_other_offsets_are_of_other_kinds() {
         all.iter().any(|(offset, ..)| *offset != all[0].0),
         "all jumps lie alike"
     );
-    // A shape that was seen at one is filled at another right when it lies elsewhere, too.
+    // A shape that was seen at one is filled at another right when that is at another offset, too.
     for turn in 0..4 {
         for id in 0..8 {
             let by = 0x1000 * (turn + 1) + id;
