@@ -39,4 +39,5 @@ chapters! {
     link: "../crates/link/README.md";
     remote: "../crates/remote/README.md";
     cli: "../crates/cli/README.md";
+    capi: "../crates/capi/README.md";
 }

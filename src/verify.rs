@@ -13,10 +13,11 @@
 //! ```
 
 pub use patchpoint_verify::{
-    Checked, Chunk, Error, ErrorKind, InstructionAt, ListingLine, Original, boundaries, callee_saved, check,
-    check_call, check_exchange, check_rewrite, check_trap, disassemble, original, patchpoint_prefix,
+    Checked, Chunk, DirectBranch, Error, ErrorKind, InstructionAt, ListingLine, Original, boundaries,
+    branches_to, callee_saved, check, check_call, check_exchange, check_rewrite, check_trap, disassemble,
+    original, patchpoint_prefix,
 };
 pub(crate) use patchpoint_verify::{
-    Content, DecodedFunction, DirectBranch, GateTemplate, OpenField, Place, Template, branches_to,
-    check_leaving, first_scalable, is_call, is_jump, kept_registers, not_kept,
+    Content, DecodedFunction, GateTemplate, OpenField, Place, Template, check_leaving, first_scalable,
+    is_call, is_jump, kept_registers, not_kept,
 };

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Installs what the example needs, builds it and runs it, on Debian 12 with cargo and git.
 #
-#   ./run.sh           build and run
-#   CC=clang ./run.sh  by another compiler
-#   CHECK=1 ./run.sh   under AddressSanitizer, which also finds leaks
+#   ./run.sh              build and run
+#   CC=clang ./run.sh     by another compiler
+#   CHECK=1 ./run.sh      under AddressSanitizer, which also finds leaks
+#   PROFILE=dev ./run.sh  with a library that is built without optimization, in less time
 set -eu
 cd "$(dirname "$0")"
 root=../..
@@ -16,8 +17,11 @@ if ! dpkg -s $packages >/dev/null 2>&1; then
     # shellcheck disable=SC2086
     $sudo apt-get install -y --no-install-recommends $packages
 fi
-cargo build --release --manifest-path "$root/Cargo.toml" -p patchpoint-capi
-library=${CARGO_TARGET_DIR:-$root/target}/release/libpatchpoint_c.a
+profile=${PROFILE:-release}
+cargo build --profile "$profile" --manifest-path "$root/Cargo.toml" --lib -p patchpoint-capi
+folder=$profile
+[ "$profile" != dev ] || folder=debug
+library=${CARGO_TARGET_DIR:-$root/target}/$folder/libpatchpoint_c.a
 flags="-std=c11 -O2 -Wall -Wextra -Werror -pedantic"
 [ -z "${CHECK:-}" ] || flags="$flags -g -fsanitize=address,undefined"
 mkdir -p target

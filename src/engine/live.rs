@@ -54,7 +54,7 @@ pub(super) use settle::Settling;
 pub(super) use trap::{forget_trap, forget_traps, note_opened, note_traps};
 
 use super::calls::Gate;
-use super::prepare::Preparation;
+use super::prepare::{Preparation, filled_wrong};
 use super::state::{Status, Stub};
 use super::transaction::Request;
 use crate::addr::{CodeAddr, Len};
@@ -164,10 +164,13 @@ fn fill(
         at,
         site: lasting.range,
     };
-    let filled = templates.fill_at(template, place, (site, outline), environment, &mut stub.code);
-    if !matches!(filled, Ok(true)) {
+    let filled = template.fill(place, outline, environment, &mut stub.code);
+    if filled != Some(true) {
         preparation.shared.stubs.discard(stub.slot);
-        return filled.map(|_| None);
+        return match filled {
+            Some(_) => Err(filled_wrong(site)),
+            None => Ok(None),
+        };
     }
     stage.end();
     stub.calls = template.calls;

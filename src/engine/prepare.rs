@@ -21,7 +21,7 @@ use crate::latency::{self, Stage};
 use crate::memory::short;
 use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use crate::site::Site;
-use crate::verify::{self, Chunk};
+use crate::verify::{self, Chunk, Place};
 use crate::{Error, Result};
 
 /// What an invalidated site holds: a way to its exit stub.
@@ -72,6 +72,12 @@ pub(super) fn prepare<'e, 's>(
         set.prepared = since.elapsed();
     }
     Ok(Prepared::new(engine, set))
+}
+
+/// What was filled into a template is not what was asked for.
+#[cold]
+pub(super) fn filled_wrong(site: &Site) -> Error {
+    verify::Error::Filled { site: site.name() }.into()
 }
 
 /// One site being prepared, with what has been allocated for it so far.
@@ -185,8 +191,12 @@ impl<'a> Preparation<'a> {
             return live::change(self, request).map(Some);
         }
         match request {
-            Request::Patch(sequence) => self.patch(sequence, Status::Patched).map(Some),
-            Request::Redirect(sequence) => self.patch(sequence, Status::Redirected).map(Some),
+            Request::Patch(sequence) | Request::Redirect(sequence) => {
+                let used = self.install(sequence, None)?;
+                // protection: the-installed-sequence-is-the-one-asked-for
+                self.describe(request.status(), Some(sequence));
+                Ok(Some(used))
+            }
             Request::Restore => self.restore().map(Some),
             Request::Invalidate => self.invalidate().map(Some),
             Request::Retarget(_) => Err(Error::CallSiteOnly {
@@ -195,19 +205,12 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// The site gets the sequence.
-    fn patch(&mut self, sequence: &Sequence, status: Status) -> Result<Len> {
-        let environment = self.environment(sequence, None)?;
-        let used = self.install(sequence, &environment)?;
-        // protection: the-installed-sequence-is-the-one-asked-for
-        self.describe(status, Some(sequence));
-        Ok(used)
-    }
-
-    /// Makes the bytes of the site those of the sequence: by a template that is filled with its
-    /// values, or assembled and checked.
+    /// The site gets the sequence, by a template that is filled with its values, or assembled and
+    /// checked; `deopt` is where it goes to leave compiled code, if not to an exit stub of the site's
+    /// for that.
     #[inline(always)] // A call of its own copies what it returns.
-    fn install(&mut self, sequence: &Sequence, environment: &Environment) -> Result<Len> {
+    fn install(&mut self, sequence: &Sequence, deopt: Option<CodeAddr>) -> Result<Len> {
+        let environment = &self.environment(sequence, deopt)?;
         let (outline, new) = (sequence.outline(), &mut self.new);
         let kind = self.state.lasting.kind.filter(|_| outline.is_whole());
         let kind = match new.return_offsets.is_empty() {
@@ -218,9 +221,17 @@ impl<'a> Preparation<'a> {
         if let Some(kind) = kind {
             let _stage = latency::enter(Stage::Assemble);
             let (templates, last) = (self.templates.borrow(), &self.state.lasting.template);
-            let used = templates.fill((kind, outline, last), self.site, environment, new)?;
-            if let Some(used) = used {
-                return Ok(used);
+            if let Some(template) = templates.template((kind, outline), last) {
+                let place = Place::Site(self.state.lasting.range);
+                match template.fill(place, outline, environment, &mut new.bytes) {
+                    Some(true) => {
+                        new.returns.clear();
+                        new.returns.extend(&template.returns);
+                        return Ok(template.used);
+                    }
+                    Some(false) => return Err(filled_wrong(self.site)),
+                    None => {}
+                }
             }
         }
         let assembled = self.lower(kind, sequence, environment)?;
@@ -277,11 +288,7 @@ impl<'a> Preparation<'a> {
 
     fn invalidate(&mut self) -> Result<Len> {
         let exit_stub = self.invalidation_exit_stub()?;
-        let environment = Environment {
-            miss: None,
-            deopt: Some(exit_stub),
-        };
-        let used = self.install(&EXIT, &environment)?;
+        let used = self.install(&EXIT, Some(exit_stub))?;
         let installed = self.installed_sequence();
         self.describe(Status::Invalidated, installed.as_ref());
         Ok(used)

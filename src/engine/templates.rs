@@ -26,11 +26,14 @@
 
 use core::cell::Cell;
 use std::collections::HashMap;
+#[cfg(test)]
+use std::sync::Arc;
+#[cfg(test)]
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::fast::RandomState;
 use smallvec::{SmallVec, smallvec};
 
-use super::state::Installed;
 use crate::Result;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::{Declared, OnReturn, SiteContext, SiteKind};
@@ -61,11 +64,9 @@ pub(super) struct Templates {
     templates: Vec<Template>,
     /// How many sequences are known.
     len: usize,
-    /// Damages what was filled: a test of what finds it.
+    /// How often one was filled.
     #[cfg(test)]
-    pub(super) damage: Option<fn(&mut [u8])>,
-    #[cfg(test)]
-    filled: Cell<usize>,
+    filled: Arc<AtomicUsize>,
 }
 
 /// What is known of a sequence at a kind of site.
@@ -92,12 +93,21 @@ pub(super) struct Template {
     /// What has to be the same of values, and is of those of which the template was made.
     alike: SmallVec<[(Alike, Class); 2]>,
     /// Offsets to which calls of the code return; a stub's are not asked for.
-    returns: Vec<u32>,
+    pub(super) returns: Vec<u32>,
     /// The length of the code without nops.
-    used: Len,
+    pub(super) used: Len,
     /// Whether something may return into it that it has called.
     pub(super) calls: bool,
+    /// That of all templates, and what damages it when it is filled: a test of what finds that.
+    #[cfg(test)]
+    filled: Arc<AtomicUsize>,
+    #[cfg(test)]
+    damage: Cell<Option<Damage>>,
 }
+
+/// What damages code.
+#[cfg(test)]
+type Damage = fn(&mut [u8]);
 
 /// What a hole is filled from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,32 +220,6 @@ impl Templates {
         self.templates.get(number as usize)
     }
 
-    /// Makes the code of a sequence at a site of that kind, if there is a template that can be
-    /// filled. `last` is of the site: its template is often the one with that number. Returns how
-    /// many bytes are code, the rest being nops.
-    ///
-    /// # Errors
-    /// [`verify::Error::Filled`]: what was filled is not what was asked for.
-    #[inline]
-    pub(super) fn fill(
-        &self,
-        (kind, outline, last): (u32, &Outline, &Cell<u32>),
-        site: &Site,
-        environment: &Environment,
-        into: &mut Installed,
-    ) -> Result<Option<Len>> {
-        let Some(template) = self.template((kind, outline), last) else {
-            return Ok(None);
-        };
-        let place = Place::Site(site.range());
-        if !self.fill_at(template, place, (site, outline), environment, &mut into.bytes)? {
-            return Ok(None);
-        }
-        into.returns.clear();
-        into.returns.extend(&template.returns);
-        Ok(Some(template.used))
-    }
-
     /// The template of a sequence at sites of that kind. `last` is of the site: it is often the one
     /// with that number.
     #[inline]
@@ -247,42 +231,12 @@ impl Templates {
         guess.or_else(|| self.find((kind, outline), last))
     }
 
-    /// Makes the code of a sequence at a place. `false` if its template cannot be filled.
-    ///
-    /// # Errors
-    /// [`verify::Error::Filled`]: what was filled is not what was asked for.
-    #[inline(always)] // Of each kind of place apart: a patch in place takes a hundred instructions more otherwise.
-    pub(super) fn fill_at(
-        &self,
-        template: &Template,
-        place: Place,
-        (site, outline): (&Site, &Outline),
-        environment: &Environment,
-        code: &mut Bytes,
-    ) -> Result<bool> {
-        let targets = outline.targets();
-        let is_alone = targets.len() <= 1 && matches!(place, Place::Site(_));
-        if !is_alone && !are_apart(targets, environment, site.end()) {
-            return Ok(false);
-        }
-        let Some(contents) = template.fill(place, outline, environment, code) else {
-            return Ok(false);
-        };
-        #[cfg(test)]
-        self.damage(code);
-        let _stage = latency::enter(Stage::Verify);
-        match template.checked.admits(place, code, &contents) {
-            true => Ok(true),
-            false => Err(verify::Error::Filled { site: site.name() }.into()),
-        }
-    }
-
-    #[cfg(test)]
-    fn damage(&self, code: &mut [u8]) {
-        self.filled.set(self.filled.get() + 1);
-        if let Some(damage) = self.damage {
-            damage(code);
-        }
+    /// Damages what is filled: a test of what finds it.
+    #[cfg(all(test, target_arch = "x86_64"))]
+    pub(super) fn set_damage(&self, damage: Option<Damage>) {
+        self.templates
+            .iter()
+            .for_each(|template| template.damage.set(damage));
     }
 
     /// Notes that a sequence is assembled. Whether its code is to be [kept](Self::keep) as a
@@ -380,6 +334,11 @@ impl Templates {
         let checked = checked.filter(|_| are_apart);
         *known = match checked.and_then(|checked| Template::of((kind, sequence), checked, laid_out)) {
             Some(template) => {
+                #[cfg(test)]
+                let template = Template {
+                    filled: Arc::clone(&self.filled),
+                    ..template
+                };
                 self.templates.push(template);
                 KnownSequence::Template(self.templates.len() as u32 - 1)
             }
@@ -390,7 +349,7 @@ impl Templates {
     /// How many sequences were filled in.
     #[cfg(all(test, target_arch = "x86_64"))]
     pub(super) fn filled(&self) -> usize {
-        self.filled.get()
+        self.filled.load(Ordering::Relaxed)
     }
 
     /// How many templates there are.
@@ -497,6 +456,10 @@ impl Template {
                 .targets
                 .iter()
                 .any(|t| t.on_return != OnReturn::Never),
+            #[cfg(test)]
+            filled: Arc::default(),
+            #[cfg(test)]
+            damage: Cell::new(None),
         })
     }
 
@@ -505,10 +468,31 @@ impl Template {
         Len::of(self.checked.code()).expect("checked code is as long as a site or a stub is")
     }
 
-    /// Makes the code of a sequence for that place, and says what each hole has to hold. `None` if
-    /// one of them cannot, or is not in the code.
-    #[inline(always)] // As `Templates::fill_at`.
-    fn fill(
+    /// Makes the code of a sequence for that place of a site, and says whether the checker admits it.
+    /// `None` if a hole cannot have what it should, or targets are not apart.
+    #[inline(always)] // Of each kind of place apart: else a patch in place takes a hundred instructions more.
+    pub(super) fn fill(
+        &self,
+        place: Place,
+        outline: &Outline,
+        environment: &Environment,
+        code: &mut Bytes,
+    ) -> Option<bool> {
+        let (targets, end) = (outline.targets(), place.site().end());
+        let is_alone = targets.len() <= 1 && matches!(place, Place::Site(_));
+        if !is_alone && !are_apart(targets, environment, end) {
+            return None;
+        }
+        let contents = self.put(place, outline, environment, code)?;
+        #[cfg(test)]
+        self.damage(code);
+        let _stage = latency::enter(Stage::Verify);
+        Some(self.checked.admits(place, code, &contents))
+    }
+
+    /// Makes the code, and says what each hole has to hold.
+    #[inline(always)] // As `fill`.
+    fn put(
         &self,
         place: Place,
         outline: &Outline,
@@ -553,6 +537,14 @@ impl Template {
             });
         }
         Some(contents)
+    }
+
+    #[cfg(test)]
+    fn damage(&self, code: &mut [u8]) {
+        self.filled.fetch_add(1, Ordering::Relaxed);
+        if let Some(damage) = self.damage.get() {
+            damage(code);
+        }
     }
 }
 

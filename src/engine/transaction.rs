@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::commit::Prepared;
 use super::observe::Boxed;
-use super::state::States;
+use super::state::{States, Status};
 use super::{Engine, Receipt, calls, prepare};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::SiteKind;
@@ -50,6 +50,19 @@ pub(super) enum Request<S = Sequence> {
     Redirect(S),
     /// It calls the function to which this sequence jumps.
     Retarget(S),
+}
+
+impl<S> Request<S> {
+    /// What the site is afterwards.
+    #[inline]
+    pub(super) fn status(&self) -> Status {
+        match self {
+            Self::Patch(_) | Self::Retarget(_) => Status::Patched,
+            Self::Restore => Status::Original,
+            Self::Invalidate => Status::Invalidated,
+            Self::Redirect(_) => Status::Redirected,
+        }
+    }
 }
 
 impl<S: Borrow<Sequence>> Request<S> {

@@ -72,7 +72,7 @@
 //!     // All reads are of one property.
 //!     .shared_cache(256, move |_| Some(Probe::load::<u64>(READ, shape(), arg(0))))
 //!     .lookup(move |miss| {
-//!         let at = miss.arg(0).and_then(|arg| arg.u64()).expect("reads have an object");
+//!         let at = miss.arg(0).ok().and_then(|arg| arg.u64()).expect("reads have an object");
 //!         // SAFETY: compiled code passes objects.
 //!         let object = unsafe { &*(at as *const Object) };
 //!         // The runtime's own search: shapes with odd numbers have the property second.

@@ -39,7 +39,7 @@ pub enum Reach {
     Near {
         /// The code.
         code: CodeRange,
-        /// The distance in bytes.
+        /// The distance in bytes. What is beyond 4 GiB is not searched: no displacement reaches there.
         within: u64,
     },
 }

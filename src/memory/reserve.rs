@@ -10,6 +10,9 @@ use super::{Reach, sys};
 
 /// How far apart the tried addresses are, where there are many.
 const STEP: u64 = 1 << 20;
+/// The widest window that is searched: 4 GiB on either side. No branch and no displacement of any
+/// architecture reaches further, and each address that is tried is a system call.
+const MOST_WITHIN: u64 = 1 << 32;
 /// Below lies what systems keep unmapped.
 const LOWEST: u64 = 1 << 16;
 /// The end of the symbols of the small code model.
@@ -20,10 +23,14 @@ pub(super) fn window(reach: Reach) -> CodeRange {
     let (start, end) = match reach {
         Reach::Anywhere => (0, u64::MAX),
         Reach::Low2GiB => (LOWEST, LOW_END),
-        Reach::Near { code, within } => (
-            code.end().get().saturating_sub(within).max(LOWEST),
-            code.start().get().saturating_add(within),
-        ),
+        Reach::Near { code, within } => {
+            // protection: searches-end
+            let within = within.min(MOST_WITHIN);
+            (
+                code.end().get().saturating_sub(within).max(LOWEST),
+                code.start().get().saturating_add(within),
+            )
+        }
     };
     // None, if all that is in reach is too low.
     let len = end.saturating_sub(start);
@@ -113,6 +120,17 @@ mod tests {
             let low = at.min(code.start()).get();
             let high = code.end().get().max(at.get() + len);
             assert!(high - low <= within, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_search_ends_however_far_code_is_said_to_reach() {
+        let code = CodeRange::new(CodeAddr::new(0x7000_0000_0000), 0x1000).unwrap();
+        for within in [MOST_WITHIN, 1 << 47, u64::MAX] {
+            let tried = candidates(Reach::Near { code, within }, 0x1000)
+                .take(10_000)
+                .count();
+            assert!((8000..9000).contains(&tried), "{tried} places for {within:#x}");
         }
     }
 

@@ -147,6 +147,22 @@ extern "C" fn on_signal(_signal: libc::c_int) {
     RETURNED.store(f(1000), Ordering::Relaxed);
 }
 
+thread_local! {
+    /// The stack of this thread's signal handlers, as long as the process. The frame of a signal, the
+    /// registers that an exit stub saves, and a handler that is not optimized take some 10 KiB with
+    /// AVX-512: std's stack of 8 KiB is for handlers that execute no such code.
+    static SIGNAL_STACK: () = {
+        let room = Box::leak(vec![0_u8; 64 << 10].into_boxed_slice());
+        let stack = libc::stack_t {
+            ss_sp: room.as_mut_ptr().cast(),
+            ss_flags: 0,
+            ss_size: room.len(),
+        };
+        // SAFETY: this thread is on no such stack now, and the room is never freed.
+        assert_eq!(unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) }, 0);
+    };
+}
+
 #[test]
 fn a_signal_handler_executes_what_is_patched() {
     // SAFETY: all zeros is a valid action; the handler lives as long as the process.
@@ -159,6 +175,7 @@ fn a_signal_handler_executes_what_is_patched() {
     }
     for case in cases() {
         let seen = changed_beside(&case, |f| {
+            SIGNAL_STACK.with(|()| {});
             CALLED.store(f as *const () as usize, Ordering::Relaxed);
             // SAFETY: sends a signal to this thread, which has handled it when this returns.
             unsafe { libc::raise(libc::SIGUSR1) };

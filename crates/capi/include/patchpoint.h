@@ -1420,11 +1420,13 @@ pp_error *pp_adopt(const pp_engine *engine,
                    pp_code **code);
 
 // Takes over code that was written into memory of an arena, which is written through that. The
-// description is used up, and still to be freed; the memory stays as long as the module.
+// description is used up, and still to be freed. The segments are not kept by the module: `placed` is
+// freed after it.
 //
 // # Safety
-// Promises that the memory holds the functions' code, and that only this library writes it from now
-// on. Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
+// Promises that the memory holds the functions' code, that only this library writes it from now on,
+// and that `placed` is not freed before the module that is made of the code is unregistered and gone
+// with every handle of it. Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
 pp_error *pp_adopt_placed(const pp_engine *engine,
                           pp_adoption *adoption,
                           const pp_placed *placed,
@@ -1568,7 +1570,8 @@ pp_error *pp_module_calls_of(const pp_module *module, pp_str function, pp_sites 
 // Forgets a module, its stubs and exit stubs. The handle stays to be freed. Code that the engine has
 // loaded is unloaded when the last handle of the module, a site or a function of it is freed. Adopted
 // code stays where it is, with the bytes that it has then: where it is to go on running, restore its
-// sites before.
+// sites before. Stubs that later patches have replaced are not the module's any more: they stay until
+// pp_engine_reclaim() or pp_engine_reclaim_passed().
 //
 // # Safety
 // Promises that no thread executes the module's code or stubs, or returns there, from now on.
@@ -2208,6 +2211,14 @@ pp_error *pp_thread_free(pp_thread *thread);
 // Threads: any. Handlers: yes. Stopped world: yes. Signal handlers: yes.
 void pp_serialize(void);
 
+// Makes this thread and every other of the process forget what its core has fetched, before it runs
+// anything else: for linkers, where new code lies where there was other code, and the threads that may
+// run it are not known. By membarrier, else by a signal to each thread, as the engine does it.
+//
+// # Safety
+// Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
+pp_error *pp_serialize_all(void);
+
 // What is known of the frame.
 //
 // # Safety
@@ -2701,9 +2712,10 @@ pp_error *pp_placement_segment(const pp_placement *placement, size_t index, pp_s
 // Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
 pp_error *pp_placement_fill(pp_placement *placement, uint64_t address, pp_bytes bytes);
 
-// Ends filling: read-only segments become so, and the instruction cache agrees with the code. A thread
-// that ran other code at these addresses calls pp_serialize() before it runs this. What is placed is to
-// be freed by pp_placed_free().
+// Ends filling: read-only segments become so, and the instruction cache agrees with the code. Where
+// other code may have run at these addresses before, call pp_serialize_all() before any thread runs
+// this; or each thread that may run it calls pp_serialize() before. What is placed is to be freed by
+// pp_placed_free().
 //
 // # Safety
 // Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
@@ -2725,8 +2737,9 @@ pp_error *pp_placed_segment(const pp_placed *placed, size_t index, pp_segment *t
 // Frees what was placed, which unloads it.
 //
 // # Safety
-// Promises that no thread executes it or holds addresses of it, and that no module of it is
-// registered. Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
+// Promises that no thread executes it or holds addresses of it, and that every module that was made of
+// it is unregistered and gone with every handle of it. Threads: any. Handlers: yes. Stopped world: no.
+// Signal handlers: no.
 pp_error *pp_placed_free(pp_placed *placed);
 
 #ifdef __cplusplus

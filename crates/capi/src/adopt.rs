@@ -295,11 +295,13 @@ pub unsafe extern "C" fn pp_adopt(
 }
 
 /// Takes over code that was written into memory of an arena, which is written through that. The
-/// description is used up, and still to be freed; the memory stays as long as the module.
+/// description is used up, and still to be freed. The segments are not kept by the module: `placed` is
+/// freed after it.
 ///
 /// # Safety
-/// Promises that the memory holds the functions' code, and that only this library writes it from now
-/// on. Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
+/// Promises that the memory holds the functions' code, that only this library writes it from now on,
+/// and that `placed` is not freed before the module that is made of the code is unregistered and gone
+/// with every handle of it. Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pp_adopt_placed(
     engine: *const pp_engine,

@@ -170,7 +170,7 @@ fn reach_of(reach: &pp_reach) -> Result<Reach> {
     Ok(match reach.where_ {
         0 => Reach::Anywhere,
         1 => Reach::Low2GiB,
-        // Longer searches would take for ever.
+        // The arena searches no further: what was asked for and could not be had is refused.
         2 if reach.within > MOST_WITHIN => {
             return Err(Misuse::Number("distance within which code reaches", reach.within).into());
         }
@@ -252,9 +252,10 @@ pub unsafe extern "C" fn pp_placement_fill(
     })
 }
 
-/// Ends filling: read-only segments become so, and the instruction cache agrees with the code. A thread
-/// that ran other code at these addresses calls pp_serialize() before it runs this. What is placed is to
-/// be freed by pp_placed_free().
+/// Ends filling: read-only segments become so, and the instruction cache agrees with the code. Where
+/// other code may have run at these addresses before, call pp_serialize_all() before any thread runs
+/// this; or each thread that may run it calls pp_serialize() before. What is placed is to be freed by
+/// pp_placed_free().
 ///
 /// # Safety
 /// Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
@@ -301,8 +302,9 @@ pub unsafe extern "C" fn pp_placed_segment(
 /// Frees what was placed, which unloads it.
 ///
 /// # Safety
-/// Promises that no thread executes it or holds addresses of it, and that no module of it is
-/// registered. Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
+/// Promises that no thread executes it or holds addresses of it, and that every module that was made of
+/// it is unregistered and gone with every handle of it. Threads: any. Handlers: yes. Stopped world: no.
+/// Signal handlers: no.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pp_placed_free(placed: *mut pp_placed) -> *mut pp_error {
     boundary!(handle::free::<PlacedBody>(placed))

@@ -3,9 +3,9 @@
 //!
 //! Problem: what Rust's types promise (a handle that is there, a frame that ends with its handler, a
 //! closure that may be called from any thread, a panic that unwinds) a C program can break at each
-//! call. Approach: handles are looked at before they are used ([`handle`]); what comes in is checked
-//! and what grows says its size ([`types`]); panics become errors and callbacks that do not return end
-//! the process ([`guard`]). What cannot be checked is said in the text of each function, as what the
+//! call. Approach: handles are looked at before they are used (`handle`); what comes in is checked
+//! and what grows says its size (`types`); panics become errors and callbacks that do not return end
+//! the process (`guard`). What cannot be checked is said in the text of each function, as what the
 //! caller promises.
 //!
 //! The crate stands on `patchpoint` only. Rust programs use that.

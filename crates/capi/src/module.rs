@@ -159,7 +159,8 @@ pub unsafe extern "C" fn pp_module_calls_of(
 /// Forgets a module, its stubs and exit stubs. The handle stays to be freed. Code that the engine has
 /// loaded is unloaded when the last handle of the module, a site or a function of it is freed. Adopted
 /// code stays where it is, with the bytes that it has then: where it is to go on running, restore its
-/// sites before.
+/// sites before. Stubs that later patches have replaced are not the module's any more: they stay until
+/// pp_engine_reclaim() or pp_engine_reclaim_passed().
 ///
 /// # Safety
 /// Promises that no thread executes the module's code or stubs, or returns there, from now on.

@@ -1,9 +1,10 @@
 //! Threads that execute code of an engine.
 
 use std::cell::RefCell;
+use std::sync::LazyLock;
 use std::thread::{self, ThreadId};
 
-use patchpoint::publish::{self, QuiescentState, SignalAttached, ThreadHandle};
+use patchpoint::publish::{self, Level, Publisher, QuiescentState, SignalAttached, ThreadHandle};
 
 use crate::engine::{EngineBody, pp_engine};
 use crate::error::{Misuse, Result, pp_error};
@@ -195,4 +196,18 @@ pub unsafe extern "C" fn pp_thread_free(thread: *mut pp_thread) -> *mut pp_error
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pp_serialize() {
     publish::serialize();
+}
+
+/// Found once: where membarrier is refused, it takes a signal.
+static PUBLISHER: LazyLock<Publisher> = LazyLock::new(Publisher::new);
+
+/// Makes this thread and every other of the process forget what its core has fetched, before it runs
+/// anything else: for linkers, where new code lies where there was other code, and the threads that may
+/// run it are not known. By membarrier, else by a signal to each thread, as the engine does it.
+///
+/// # Safety
+/// Threads: any. Handlers: yes. Stopped world: no. Signal handlers: no.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pp_serialize_all() -> *mut pp_error {
+    boundary!(Ok(PUBLISHER.serialize(Level::Immediate)?))
 }

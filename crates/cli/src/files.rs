@@ -279,7 +279,7 @@ impl<T> Gathered<(Printed, T)> {
             };
         }
         if !pages.is_empty() {
-            return Ok(crate::page::document(&pages));
+            return Ok(crate::document::of(&pages));
         }
         Ok(text)
     }

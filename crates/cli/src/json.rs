@@ -3,10 +3,10 @@
 use patchpoint::arch::registers::RegisterName;
 use patchpoint::stackmap::flat::FrameRegister;
 use patchpoint::stackmap::{Endian, LocationKind};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, json};
 
 use crate::disassemble::Instruction;
-use crate::lines;
+use crate::lines::SourceLine;
 use crate::names::hex;
 use crate::problem::Problem;
 use crate::report::{
@@ -53,6 +53,14 @@ pub(crate) fn print(value: &Value) -> Result<String, Problem> {
 
 pub(crate) fn list<T>(items: &[T], to_json: impl Fn(&T) -> Value) -> Value {
     items.iter().map(to_json).collect()
+}
+
+/// Places in the source, the innermost first.
+pub(crate) fn source_lines(lines: &[SourceLine]) -> Value {
+    list(
+        lines,
+        |line| json!({ "function": line.function, "file": line.file, "line": line.line, "column": line.column }),
+    )
 }
 
 fn map(map: &MapReport) -> Value {
@@ -177,7 +185,7 @@ fn record(record: &RecordReport) -> Value {
         RecordKind::Statepoint => "statepoint",
         RecordKind::Unknown => "unknown",
     };
-    let source = record.source.as_deref().map(lines::as_json);
+    let source = record.source.as_deref().map(source_lines);
     let start = [
         ("id", record.id.into()),
         ("offset", record.offset.into()),

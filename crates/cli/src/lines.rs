@@ -15,10 +15,8 @@ use gimli::{Dwarf, EndianRcSlice, Error, Reader as _, RunTimeEndian, Section as 
 use object::{Object, ObjectKind, ObjectSection, Relocation, RelocationFlags, RelocationKind, elf};
 use patchpoint::image::Image;
 use patchpoint::stackmap::{Endian, StackMap, StackMaps};
-use serde_json::{Value, json};
 
 use crate::image::section_starts;
-use crate::json;
 use crate::object_file::ObjectFile;
 use crate::problem::Problem;
 use crate::relocate::{self, CodePlace, relocate};
@@ -171,13 +169,6 @@ impl fmt::Display for SourceLine {
 pub(crate) fn words(lines: &[SourceLine]) -> Option<String> {
     let words: Vec<String> = lines.iter().map(SourceLine::to_string).collect();
     (!words.is_empty()).then(|| words.join(", inlined at "))
-}
-
-pub(crate) fn as_json(lines: &[SourceLine]) -> Value {
-    json::list(
-        lines,
-        |line| json!({ "function": line.function, "file": line.file, "line": line.line, "column": line.column }),
-    )
 }
 
 /// The bytes of a section of debug information, relocated; none where it is not there.

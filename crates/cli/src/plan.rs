@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use patchpoint::addr::{CodeAddr, Len};
+use patchpoint::addr::CodeAddr;
 use patchpoint::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
 use patchpoint::site::Site;
 use patchpoint::verify::{self, Chunk};
@@ -16,32 +16,16 @@ use crate::lines;
 use crate::names::{Listed, Names, listing_text};
 use crate::page;
 use crate::paint::{Paint, Style};
+use crate::planned::{Planned, Written};
 use crate::problem::Problem;
 use crate::shapes::Shapes;
 use crate::sites::{self, heading, place_json};
-use crate::survey::{RecordPlace, RecordState, Registered, Survey, kind};
+use crate::survey::{RecordState, Registered, Survey, kind};
 
 /// The distance between an exit stub, another, and a stub: more than any has.
 const ROOM: u64 = 0x1000;
 /// What every architecture's jumps reach.
 const NEAR: u64 = 0x8_0000;
-
-/// What a patch of one site comes to.
-pub(crate) struct Planned<'s> {
-    pub(crate) place: &'s RecordPlace,
-    pub(crate) registered: &'s Registered,
-    pub(crate) outcome: Result<Written, patchpoint::Error>,
-}
-
-/// What would be written.
-pub(crate) struct Written {
-    pub(crate) used: Len,
-    pub(crate) slack: Len,
-    pub(crate) return_offsets: Vec<u32>,
-    pub(crate) before: Vec<Listed>,
-    pub(crate) after: Vec<Listed>,
-    pub(crate) stub: Option<(CodeAddr, Vec<Listed>)>,
-}
 
 /// What is to be printed, and whether the sequence is refused for a site.
 pub(crate) fn render(

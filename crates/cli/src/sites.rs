@@ -228,7 +228,7 @@ pub(crate) fn place_json(place: &RecordPlace) -> Map<String, Value> {
     put("offset", place.offset.into());
     put("address", place.addr.get().into());
     if !place.source.is_empty() {
-        put("source", lines::as_json(&place.source));
+        put("source", json::source_lines(&place.source));
     }
     fields
 }

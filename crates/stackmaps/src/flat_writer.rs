@@ -80,7 +80,7 @@ impl From<&Record<'_>> for FlatRecord {
     fn from(record: &Record<'_>) -> Self {
         let listed = record.live_outs().len() > 0;
         Self {
-            reserved: record.reserved().unwrap_or_default(),
+            reserved: record.reserved().unwrap_or(Len::new(0)),
             has_live_out_info: record.has_live_out_info().unwrap_or(listed),
         }
     }

@@ -9,8 +9,8 @@
 //! Problem: a stack map is a chain of variable-length records that comes from a file. Approach:
 //! [`StackMaps::parse`] walks all of it once and checks every length, kind and index; what it
 //! returns are views into the bytes that were given, whose iterators therefore need not fail.
-//! Invariant: a view's offsets have been checked against the bytes it holds; should one be wrong
-//! all the same, the iterator ends early, it does not panic.
+//! Invariant: a view's offsets have been checked against the bytes that it holds. Should a view find
+//! one outside of them all the same, it panics, and says which of its parts should be there.
 //!
 //! The layouts are those of LLVM's `llvm/lib/CodeGen/StackMaps.cpp` (version 3: LLVM 5 and later;
 //! 2: LLVM 4; 1: LLVM 3.5) and of the `StackMaps` page of its documentation. [`flat`] is one that
@@ -55,6 +55,13 @@
 //! # Ok::<(), llvm_stackmaps::Error>(())
 //! ```
 #![no_std]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::disallowed_methods,
+        reason = "a default in place of what cannot be missing hides a broken invariant"
+    )
+)]
 
 extern crate alloc;
 #[cfg(any(test, feature = "fuzzing"))]

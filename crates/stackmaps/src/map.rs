@@ -73,7 +73,8 @@ fn skip_zeros(section: &[u8], at: usize) -> usize {
     let start = at.next_multiple_of(8);
     let zeros = section
         .get(start..)
-        .unwrap_or_default()
+        // The last map may end less than 8 bytes before the section does.
+        .unwrap_or(&[])
         .chunks(8)
         .take_while(|word| word.iter().all(|byte| *byte == 0))
         .count();
@@ -268,17 +269,19 @@ impl<'a> StackMap<'a> {
     fn nested_header(&self, index: u32) -> FunctionHeader {
         let at = self.at + HEADER + index as usize * function_size(self.version);
         let Bytes { data, endian } = self.bytes;
-        // They lie in the bytes, as was checked.
-        let from = data.get(at..).unwrap_or_default();
-        let field = |number: usize| from.get(8 * number..)?.first_chunk().map(|raw| endian.u64(*raw));
+        let from = data.get(at..).expect("the functions of a map lie in its bytes");
+        let field = |number: usize| {
+            let raw = from.get(8 * number..).and_then(<[u8]>::first_chunk);
+            endian.u64(*raw.expect("the functions of a map lie in its bytes"))
+        };
         FunctionHeader {
             at,
-            address: field(0).unwrap_or(0),
-            stack_size: match field(1).unwrap_or(0) {
+            address: field(0),
+            stack_size: match field(1) {
                 u64::MAX => StackSize::Unknown,
                 known => StackSize::Known(known),
             },
-            record_count: field(2).filter(|_| self.version != Version::V1),
+            record_count: (self.version != Version::V1).then(|| field(2)),
         }
     }
 
@@ -374,7 +377,7 @@ impl<'a> StackMap<'a> {
         if !range.contains(&at) {
             return None;
         }
-        self.records_from(at, 1).next()
+        self.records_from(at, 1).read()
     }
 
     /// The ID of that record: it comes first, so that no more of the record has to be fetched from

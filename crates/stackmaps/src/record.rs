@@ -105,7 +105,7 @@ impl<'a> Record<'a> {
     }
 
     /// A record of a flat map whose entry is `entry` and whose locations and live-outs are the
-    /// first and the last of `raw`.
+    /// first and the last of `raw`, which is long enough for them.
     pub(super) fn of_flat(
         endian: Endian,
         dialect: Dialect,
@@ -210,6 +210,7 @@ impl<'a> Record<'a> {
     /// The locations, in the order of the call's operands.
     #[must_use]
     #[inline(always)]
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn locations(&self) -> Locations<'a> {
         let size = location_size(self.version);
         let start = match self.version {
@@ -218,7 +219,10 @@ impl<'a> Record<'a> {
         };
         let end = start + usize::from(self.locations) * size;
         Locations {
-            raw: self.raw.get(start..end).unwrap_or_default(),
+            raw: self
+                .raw
+                .get(start..end)
+                .expect("a record that was read holds its locations"),
             endian: self.endian,
             size,
         }
@@ -228,13 +232,17 @@ impl<'a> Record<'a> {
     /// trusting it.
     #[must_use]
     #[inline(always)]
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn live_outs(&self) -> LiveOuts<'a> {
         let start = match self.version {
-            Version::Flat(_) => self.raw.len().saturating_sub(4 * usize::from(self.live_outs)),
+            Version::Flat(_) => self.raw.len().wrapping_sub(4 * usize::from(self.live_outs)),
             version => tail(version, self.locations) + 4,
         };
         LiveOuts {
-            raw: self.raw.get(start..).unwrap_or_default(),
+            raw: self
+                .raw
+                .get(start..)
+                .expect("a record that was read holds its live-outs"),
             endian: self.endian,
         }
     }

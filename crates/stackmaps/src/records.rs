@@ -29,6 +29,24 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// The next one and its end; `None` where there can be none, which is not so in the order of a
+    /// map.
+    #[inline(always)]
+    fn read_next(&self) -> Option<(Record<'a>, usize)> {
+        match self.version {
+            Version::Flat(dialect) => {
+                let Bytes { data, endian } = self.bytes;
+                arrays::read_record(data, endian, dialect, self.parts, self.at)
+            }
+            version => Record::read(self.bytes, version, self.at),
+        }
+    }
+
+    /// The next one, of a place that somebody else names.
+    pub(super) fn read(&self) -> Option<Record<'a>> {
+        self.read_next().map(|(record, _)| record)
+    }
+
     /// Where the record after these starts.
     pub(super) fn rest_at(mut self) -> usize {
         while self.next().is_some() {}
@@ -42,18 +60,7 @@ impl<'a> Iterator for Records<'a> {
     #[inline]
     fn next(&mut self) -> Option<Record<'a>> {
         self.left = self.left.checked_sub(1)?;
-        // They were checked; should one be wrong all the same, it ends here.
-        let read = match self.version {
-            Version::Flat(dialect) => {
-                let Bytes { data, endian } = self.bytes;
-                arrays::read_record(data, endian, dialect, self.parts, self.at)
-            }
-            version => Record::read(self.bytes, version, self.at),
-        };
-        let Some((record, end)) = read else {
-            self.left = 0;
-            return None;
-        };
+        let (record, end) = self.read_next().expect("each record of a map was checked");
         self.at = end;
         Some(record)
     }

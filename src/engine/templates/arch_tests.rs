@@ -207,7 +207,7 @@ fn filled(
     sequence: &Sequence,
 ) -> Option<(Bytes, Contents)> {
     let mut code = Bytes::new();
-    let contents = template.fill(place, sequence.outline(), environment, &mut code)?;
+    let contents = template.put(place, sequence.outline(), environment, &mut code)?;
     assert!(
         template.checked.admits(place, &code, &contents),
         "{sequence:?} of {:?} at {place:?}: {code:02x?}",

@@ -135,9 +135,11 @@ fn keeps(site: &Site) -> bool {
 #[test]
 fn sites_with_calls_and_sites_without_are_told_apart() {
     let lab = Lab::new();
-    let empty = |id| Written {
-        bytes: [&HOST.nop.repeat(SITE / HOST.nop.len())[..], HOST.ret].concat(),
-        ..called(id)
+    let empty = |id| {
+        let mut bytes = Vec::new();
+        patchpoint_isa::nops::put(ARCH, SITE as u32, &mut bytes);
+        bytes.extend(HOST.ret);
+        Written { bytes, ..called(id) }
     };
     let written = [called(1), empty(2), called(3), empty(4)];
     let text = Text::new(&written);

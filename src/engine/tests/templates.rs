@@ -258,10 +258,22 @@ fn what_was_filled_wrong_is_refused_and_nothing_is_written() {
         lab.engine.patch_site(site, &hit(0x1234, 0x140)).unwrap();
         lab.engine.patch_site(site, &hit(0x1235, 0x148)).unwrap();
         let before = bytes(site);
-        lab.engine.shared.states.lock().templates.borrow_mut().damage = Some(damage);
+        lab.engine
+            .shared
+            .states
+            .lock()
+            .templates
+            .borrow()
+            .set_damage(Some(damage));
         refused!(lab.engine.patch_site(site, &hit(0x1236, 0x150)), Check(Filled));
         assert_eq!(bytes(site), before);
-        lab.engine.shared.states.lock().templates.borrow_mut().damage = None;
+        lab.engine
+            .shared
+            .states
+            .lock()
+            .templates
+            .borrow()
+            .set_damage(None);
         lab.engine.patch_site(site, &hit(0x1236, 0x150)).unwrap();
     }
 }

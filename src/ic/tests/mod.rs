@@ -6,6 +6,10 @@ mod c_lookups;
 mod entries;
 mod life;
 mod process;
+// LLVM puts the result of these sites into the argument's register, and a probe there needs one more than are free.
+#[cfg(target_arch = "powerpc64")]
+mod not_shared;
+#[cfg(not(target_arch = "powerpc64"))]
 mod shared;
 mod sites;
 mod threads;

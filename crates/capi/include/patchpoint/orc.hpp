@@ -24,20 +24,14 @@
 #ifndef PATCHPOINT_ORC_HPP
 #define PATCHPOINT_ORC_HPP
 
-#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
-
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/JITLink/JITLink.h>
@@ -119,18 +113,6 @@ inline std::vector<Function> functionsOf(llvm::jitlink::LinkGraph &graph) {
 #endif
     }
   return functions;
-}
-
-// Makes every core that executes this process forget what it has fetched: where new code lies there
-// may have been other code, which a thread has executed.
-inline llvm::Error serializeAll() {
-  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == 0)
-    return llvm::Error::success();
-  if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == 0 &&
-      syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == 0)
-    return llvm::Error::success();
-  return llvm::createStringError(std::error_code(errno, std::generic_category()),
-                                 "membarrier, by which other threads learn of new code, is refused");
 }
 
 } // namespace detail
@@ -245,8 +227,9 @@ private:
       }
       if (auto error = placement.finalize(finalized->placed))
         return onFinalized(llvmError(std::move(error)));
-      if (auto error = detail::serializeAll())
-        return onFinalized(std::move(error));
+      // Where new code lies there may have been other code, which a thread has executed.
+      if (Error error = pp_serialize_all())
+        return onFinalized(llvmError(std::move(error)));
       auto actions = llvm::orc::shared::runFinalizeActions(graph.allocActions());
       if (!actions)
         return onFinalized(actions.takeError());

@@ -216,6 +216,7 @@ int main(int argc, char **argv) {
     OK(pp_placed_segment(placed, 0, &segment));
     CHECK(segment.address == at);
     pp_serialize();
+    OK(pp_serialize_all());
 
     OK(pp_engine_builder_new(&builder));
     OK(pp_engine_builder_world_single_threaded(builder));

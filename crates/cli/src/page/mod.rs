@@ -9,13 +9,13 @@ use std::fmt::{self, Write};
 use patchpoint::addr::CodeAddr;
 use patchpoint::arch::Convention;
 use patchpoint::site::Function;
-use patchpoint_verify::branches_to;
+use patchpoint::verify::branches_to;
 
 use crate::args::Plan;
 use crate::lines;
 use crate::names::{Listed, hex};
 use crate::paint::Paint;
-use crate::plan::{Planned, Written};
+use crate::planned::{Planned, Written};
 use crate::problem::Problem;
 use crate::shapes::Source;
 use crate::sites;
@@ -23,16 +23,6 @@ use crate::survey::{RecordState, Registered, Survey, kind};
 use crate::words::{count, count_u64};
 use crate::{demangle, text};
 use arrows::Arrow;
-
-/// A whole page with these parts.
-pub(crate) fn document(parts: &str) -> String {
-    let style = include_str!("style.css");
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>patchpoint plan</title>\n<style>\n{style}</style>\n</head>\n<body>\n{parts}</body>\n</html>\n"
-    )
-}
 
 /// The functions that have sites with the ID, with all their sites.
 pub(crate) fn functions(

@@ -7,6 +7,9 @@ use crate::addr::{ByteOffset, DwarfReg, Len};
 use crate::bytes::{Bytes, Endian};
 use crate::version::{Dialect, StackSize};
 
+/// Why the fields of a frame can be read.
+const THERE: &str = "a checked map has all of its frames";
+
 /// What a flat map says of a function and its frame.
 #[derive(Clone, Copy)]
 pub struct FlatFrame<'a> {
@@ -22,30 +25,37 @@ pub struct FlatFrame<'a> {
 }
 
 impl<'a> FlatFrame<'a> {
-    /// The one at `index` of the map at `map`, which were checked; of another place it may be
-    /// nonsense.
+    /// The one at `index` of the map at `map`, which were checked.
     pub(crate) fn read(data: &'a [u8], endian: Endian, dialect: Dialect, map: usize, index: u32) -> Self {
         let (bytes, arrays) = (Bytes { data, endian }, Arrays::read(data, endian, dialect, map));
         let at = arrays.frames + index as usize * dialect.frame_size();
-        let half = |from: usize| bytes.u16(at + from).unwrap_or(0);
+        let half = |from: usize| bytes.u16(at + from).expect(THERE);
         let (registers, records) = match dialect {
             Dialect::Proposal => ((half(20), half(22)), half(24)),
             Dialect::Fork => ((0, 0), half(22)),
         };
         let (count, index) = (usize::from(registers.0), usize::from(registers.1));
-        let start = arrays.registers.saturating_add(index * FRAME_REGISTER);
-        let raw = bytes.data.get(start..).unwrap_or_default();
+        let raw = match count {
+            // An index without a number says nothing.
+            0 => &[],
+            _ => {
+                let start = arrays.registers + index * FRAME_REGISTER;
+                let end = start + count * FRAME_REGISTER;
+                let registers = bytes.data.get(start..end);
+                registers.expect("a checked frame's registers lie in their array")
+            }
+        };
         Self {
             at,
-            address: bytes.u64(at).unwrap_or(0),
-            function_size: bytes.u32(at + 8).unwrap_or(0),
-            stack_size: bytes.u32(at + 12).unwrap_or(0),
+            address: bytes.u64(at).expect(THERE),
+            function_size: bytes.u32(at + 8).expect(THERE),
+            stack_size: bytes.u32(at + 12).expect(THERE),
             flags: half(16),
             base: half(18),
             dialect,
             records,
             registers: FrameRegisters {
-                raw: raw.get(..count * FRAME_REGISTER).unwrap_or_default(),
+                raw,
                 endian: bytes.endian,
             },
         }

@@ -297,6 +297,11 @@ pub(crate) fn read_record<'a>(
         _ => parts.live_outs.checked_add((live_out + live_outs) * LIVE_OUT)?,
     };
     let raw = bytes.data.get(start..end)?;
+    // Of an entry that was checked it is so; others may be read, too, see `OwnedMaps::get`.
+    // protection: entry-holds-its-parts
+    if raw.len() < (locations * LOCATION).max(live_outs * LIVE_OUT) {
+        return None;
+    }
     let record = Record::of_flat(
         bytes.endian,
         dialect,

@@ -509,6 +509,26 @@ fn flat_maps_come_in_a_row_with_others_and_are_kept() {
     }
 }
 
+/// What is read where no entry is has numbers and indices that nobody has checked.
+#[test]
+fn an_entry_anywhere_is_refused_or_harmless() {
+    let mut read = 0;
+    for (_, endian, bytes) in cases() {
+        let owned = OwnedMaps::new(bytes.clone(), endian).unwrap();
+        let records: Vec<_> = owned.maps().flat_map(|(_, map)| map.records()).collect();
+        for at in 0..bytes.len() as u32 {
+            let Some((record, _)) = owned.at(at) else { continue };
+            assert!(record.locations().count() + record.live_outs().count() < 200_000);
+            read += usize::from(
+                records
+                    .iter()
+                    .all(|known| known.byte_offset() != record.byte_offset()),
+            );
+        }
+    }
+    assert!(read > 0, "no entry of nonsense was read");
+}
+
 /// What writing a map gives, with nothing told.
 fn write(spec: &MapSpec, dialect: Dialect) -> Result<Vec<u8>, Error> {
     let bytes = spec.bytes();

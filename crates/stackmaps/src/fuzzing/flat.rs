@@ -83,7 +83,7 @@ pub(super) fn round_trip(map: &StackMap<'_>, told: &RuntimeFacts) -> usize {
                 }
                 told
             },
-            |_| records.next().copied().unwrap_or_default(),
+            |_| records.next().copied().unwrap_or_else(FlatRecord::default),
         );
         match written {
             Ok(bytes) => {
@@ -142,7 +142,7 @@ fn compare(map: &StackMap<'_>, told: &RuntimeFacts, dialect: Dialect, read: &Sta
     assert_eq!(read.records().len(), map.records().len());
     for ((one, told), read) in map.records().zip(&told.records).zip(read.records()) {
         assert_eq!((read.id(), read.offset()), (one.id(), one.offset()));
-        assert_eq!(read.reserved().unwrap_or_default(), told.reserved);
+        assert_eq!(read.reserved().unwrap_or(Len::new(0)), told.reserved);
         assert_eq!(read.has_live_out_info(), Some(told.has_live_out_info));
         assert!(read.locations().eq(one.locations()));
         assert!(read.live_outs().eq(one.live_outs()));

@@ -93,7 +93,7 @@ fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
         }
         _ => {
             let other = random.pick(seeds).map_or(&[][..], Vec::as_slice);
-            let tail = other.get(random.below(other.len())..).unwrap_or_default();
+            let tail = other.get(random.below(other.len())..).unwrap_or(&[]);
             input.truncate(at);
             input.extend_from_slice(tail);
         }

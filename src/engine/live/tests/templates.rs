@@ -17,7 +17,7 @@ fn stub(engine: &Engine, site: &Site) -> Vec<u8> {
 }
 
 fn set_damage(engine: &Engine, damage: Option<fn(&mut [u8])>) {
-    engine.shared.states.lock().templates.borrow_mut().damage = damage;
+    engine.shared.states.lock().templates.borrow().set_damage(damage);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn sites_whose_jumps_lie_at_other_offsets_are_of_other_kinds() {
         all.iter().any(|(offset, ..)| *offset != all[0].0),
         "all jumps lie alike"
     );
-    // A shape that was seen at one is filled at another right when it lies elsewhere, too.
+    // A shape that was seen at one is filled at another right when that is at another offset, too.
     for turn in 0..4 {
         for id in 0..8 {
             let by = 0x1000 * (turn + 1) + id;
