@@ -92,6 +92,8 @@ pub(super) struct Template {
     holes: SmallVec<[(Hole, FilledFrom); 4]>,
     /// What has to be the same of values, and is of those of which the template was made.
     alike: SmallVec<[(Alike, Class); 2]>,
+    /// Whether the holes are whole words, for which nothing has to be alike: on x86-64.
+    are_whole: bool,
     /// Offsets to which calls of the code return; a stub's are not asked for.
     pub(super) returns: Vec<u32>,
     /// The length of the code without nops.
@@ -441,11 +443,13 @@ impl Template {
             Some((*alike, alike.class(*value)))
         };
         let alike: Option<_> = laid_out.alike.iter().map(class).collect();
-        let alike = alike.filter(|_| is_whole)?;
+        let alike: SmallVec<_> = alike.filter(|_| is_whole)?;
+        let are_whole = alike.is_empty() && holes.iter().all(|(hole, _)| hole.is_whole());
         Some(Self {
             kind,
             holes,
             alike,
+            are_whole,
             checked,
             sequence: sequence.clone(),
             returns: laid_out.returns.into(),
@@ -483,7 +487,8 @@ impl Template {
         if !is_alone && !are_apart(targets, environment, end) {
             return None;
         }
-        let contents = self.put(place, outline, environment, code)?;
+        let mut contents = Contents::new();
+        self.put((place, outline), environment, (code, &mut contents))?;
         #[cfg(test)]
         self.damage(code);
         let _stage = latency::enter(Stage::Verify);
@@ -494,21 +499,45 @@ impl Template {
     #[inline(always)] // As `fill`.
     fn put(
         &self,
-        place: Place,
-        outline: &Outline,
+        (place, outline): (Place, &Outline),
         environment: &Environment,
-        code: &mut Bytes,
-    ) -> Option<Contents> {
+        filled: (&mut Bytes, &mut Contents),
+    ) -> Option<()> {
+        match self.are_whole {
+            true => self.put_into((place, outline), environment, filled, Hole::put_whole),
+            false => self.put_bits((place, outline), environment, filled),
+        }
+    }
+
+    /// Makes the code of values that are alike, and says what each hole has to hold.
+    // A function of its own: what puts bits is called, and the loop over whole words then keeps nothing
+    // in registers.
+    #[inline(never)]
+    fn put_bits(
+        &self,
+        (place, outline): (Place, &Outline),
+        environment: &Environment,
+        filled: (&mut Bytes, &mut Contents),
+    ) -> Option<()> {
         for (alike, class) in &self.alike {
             // protection: values-that-are-encoded-otherwise-are-refused
             if alike.class(*outline.values().get(alike.number as usize)?) != *class {
                 return None;
             }
         }
+        self.put_into((place, outline), environment, filled, Hole::put)
+    }
+
+    #[inline(always)] // For each way to put apart.
+    fn put_into(
+        &self,
+        (place, outline): (Place, &Outline),
+        environment: &Environment,
+        (code, contents): (&mut Bytes, &mut Contents),
+        put: impl Fn(&Hole, u64, &mut [u8]) -> Option<()>,
+    ) -> Option<()> {
         short::assign(code, self.checked.code());
-        let mut contents = Contents::new();
         for (hole, source) in &self.holes {
-            let at_hole = hole.at as usize;
             contents.push(match *source {
                 FilledFrom::Value {
                     number,
@@ -516,27 +545,26 @@ impl Template {
                     differs,
                 } => {
                     let value = *outline.values().get(number)?;
-                    hole.field.put(hole.part.number(value), at_hole, code)?;
+                    put(hole, value, code)?;
                     Content::Value(signed(value, opposite).wrapping_add(differs))
                 }
                 FilledFrom::More { number } => {
-                    let value = *outline.values().get(number)?;
-                    hole.field.put(hole.part.number(value), at_hole, code)?;
+                    put(hole, *outline.values().get(number)?, code)?;
                     Content::More
                 }
                 FilledFrom::Target(number) => {
                     let to = environment.address(*outline.targets().get(number)?)?;
-                    put_distance(hole, (place, to), code)?;
+                    put(hole, distance(hole, place, to)?, code)?;
                     Content::Target(to)
                 }
                 FilledFrom::End => {
                     let to = place.site().end();
-                    put_distance(hole, (place, to), code)?;
+                    put(hole, distance(hole, place, to)?, code)?;
                     Content::Target(to)
                 }
             });
         }
-        Some(contents)
+        Some(())
     }
 
     #[cfg(test)]
@@ -548,17 +576,14 @@ impl Template {
     }
 }
 
-/// Puts the distance of a branch that goes to an address. `None` where the assembler takes another
+/// The distance of a branch that goes to an address. `None` where the assembler takes another
 /// instruction for what is nearer or farther.
 #[inline(always)]
-fn put_distance(hole: &Hole, (place, to): (Place, CodeAddr), code: &mut [u8]) -> Option<()> {
+fn distance(hole: &Hole, place: Place, to: CodeAddr) -> Option<u64> {
     let from = place.at().get().wrapping_add(u64::from(hole.reach.from));
     let distance = to.get().wrapping_sub(from);
     // protection: distances-of-other-instructions-are-refused
-    if !hole.reach.contains(distance as i64) {
-        return None;
-    }
-    hole.field.put(distance, hole.at as usize, code)
+    hole.reach.contains(distance as i64).then_some(distance)
 }
 
 /// Whether a branch that leaves the site is in a form whose distance is no hole. At other sites it

@@ -92,26 +92,28 @@ impl Field {
         }
     }
 
-    /// Puts a number into the bits, which are 0. `None` if the word is not in the code.
+    /// Puts a number into a [whole](Self::whole) word. `None` if that is not in the code.
     #[inline]
     #[must_use]
-    pub fn put(self, number: u64, at: usize, code: &mut [u8]) -> Option<()> {
+    pub fn put_whole(self, number: u64, at: usize, code: &mut [u8]) -> Option<()> {
         let code = code.get_mut(at..)?;
-        if self.runs.is_empty() {
-            // Each of a length that is known, where a copy is one store.
-            match self.len {
-                1 => *code.first_chunk_mut()? = [number as u8],
-                2 => *code.first_chunk_mut()? = (number as u16).to_le_bytes(),
-                4 => *code.first_chunk_mut()? = (number as u32).to_le_bytes(),
-                _ => *code.first_chunk_mut()? = number.to_le_bytes(),
-            }
-            return Some(());
+        // Each of a length that is known, where a copy is one store.
+        match self.len {
+            1 => *code.first_chunk_mut()? = [number as u8],
+            2 => *code.first_chunk_mut()? = (number as u16).to_le_bytes(),
+            4 => *code.first_chunk_mut()? = (number as u32).to_le_bytes(),
+            _ => *code.first_chunk_mut()? = number.to_le_bytes(),
         }
-        self.put_runs(number, code)
+        Some(())
     }
 
-    #[inline(never)]
-    fn put_runs(self, number: u64, code: &mut [u8]) -> Option<()> {
+    /// Puts a number into the bits, which are 0. `None` if the word is not in the code.
+    #[must_use]
+    pub fn put(self, number: u64, at: usize, code: &mut [u8]) -> Option<()> {
+        if self.runs.is_empty() {
+            return self.put_whole(number, at, code);
+        }
+        let code = code.get_mut(at..)?;
         let bits = self.runs.iter().fold(0, |bits, run| {
             bits | (number >> run.from & low(run.count)) << run.to
         });
@@ -202,6 +204,26 @@ impl Hole {
     pub fn lowest(&self) -> u32 {
         let lowest = self.field.runs.iter().map(|run| run.from).min();
         self.part.shift + lowest.unwrap_or(0)
+    }
+
+    /// Whether all of it is a whole word that holds all that it can of a number, as on x86-64.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.field.runs.is_empty() && self.field.order == Order::Little && self.part == Part::WHOLE
+    }
+
+    /// Puts its part of a value, or a distance, into code.
+    #[must_use]
+    pub fn put(&self, value: u64, code: &mut [u8]) -> Option<()> {
+        let number = self.part.number(value);
+        self.field.put(number, self.at as usize, code)
+    }
+
+    /// The same of a hole that is [whole](Self::is_whole).
+    #[inline]
+    #[must_use]
+    pub fn put_whole(&self, value: u64, code: &mut [u8]) -> Option<()> {
+        self.field.put_whole(value, self.at as usize, code)
     }
 
     /// The bytes before `end` that are the value of that number.

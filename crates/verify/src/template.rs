@@ -74,6 +74,8 @@ pub struct Template {
     /// The bits that are closed.
     closed: Box<[u8]>,
     fields: SmallVec<[OpenField; 4]>,
+    /// Whether all of them are whole words, which are read without a call.
+    are_whole: bool,
     /// Which of the fields is the distance from a stub to the end of its site.
     to_end: u32,
 }
@@ -164,8 +166,10 @@ impl Template {
             code: code.bytes.into(),
             closed: code.bytes.iter().map(|_| 0xff).collect(),
             fields: (isa(site.arch).fields)(code, leaves)?,
+            are_whole: false,
             to_end: 0,
         };
+        template.are_whole = template.fields.iter().all(OpenField::is_whole);
         for field in template.fields.clone() {
             template.mark(field, |code, closed, open, _| {
                 *code &= !open;
@@ -239,10 +243,33 @@ impl Template {
         let different = bytes.fold(0, |sum, ((code, checked), closed)| {
             sum | (code ^ checked) & closed
         });
+        different == 0
+            && match self.are_whole {
+                true => self.holds(place, code, contents, OpenField::read_whole),
+                false => self.holds_bits(place, code, contents),
+            }
+    }
+
+    // A function of its own: what reads bits is called, and the loop over whole words then keeps nothing
+    // in registers.
+    #[inline(never)]
+    fn holds_bits(&self, place: Place, code: &[u8], contents: &[Content]) -> bool {
+        self.holds(place, code, contents, OpenField::read)
+    }
+
+    /// Whether the fields hold what they should.
+    #[inline(always)] // For each way to read apart.
+    fn holds(
+        &self,
+        place: Place,
+        code: &[u8],
+        contents: &[Content],
+        read: impl Fn(&OpenField, &[u8]) -> Option<u64>,
+    ) -> bool {
         // What is missing of the value whose fields are read.
         let mut missing = 0_u64;
         for (number, (field, content)) in self.fields.iter().zip(contents).enumerate() {
-            let Some(read) = field.read(code) else {
+            let Some(read) = read(field, code) else {
                 return false;
             };
             let holds = match (*content, field.counts_from) {
@@ -267,7 +294,7 @@ impl Template {
                 return false;
             }
         }
-        different == 0 && missing == 0
+        missing == 0
     }
 }
 

@@ -206,8 +206,12 @@ fn filled(
     environment: &Environment,
     sequence: &Sequence,
 ) -> Option<(Bytes, Contents)> {
-    let mut code = Bytes::new();
-    let contents = template.put(place, sequence.outline(), environment, &mut code)?;
+    let (mut code, mut contents) = (Bytes::new(), Contents::new());
+    template.put(
+        (place, sequence.outline()),
+        environment,
+        (&mut code, &mut contents),
+    )?;
     assert!(
         template.checked.admits(place, &code, &contents),
         "{sequence:?} of {:?} at {place:?}: {code:02x?}",

@@ -40,8 +40,9 @@ pub(super) fn plan_behind_trap(addr: CodeAddr, len: Len) -> Option<PatchableJump
 /// The patchable jump that jumps to `to`, if it reaches.
 pub(super) fn jump(patchable_jump: PatchableJump, to: CodeAddr) -> Option<JumpBytes> {
     let distance = to.distance_from(patchable_jump.addr).wrapping_sub(i64::from(LEN));
-    let [a, b, c, d] = i32::try_from(distance).ok()?.to_le_bytes();
-    Some(JumpBytes::new(&[JUMP, a, b, c, d]))
+    let distance = i32::try_from(distance).ok()? as u32;
+    let word = u64::from(JUMP) | u64::from(distance) << 8;
+    Some(JumpBytes::of_quadword(word, LEN as u8))
 }
 
 #[cfg(test)]
