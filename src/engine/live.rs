@@ -214,17 +214,11 @@ fn assemble(
     if let Some(kind) = kind {
         templates.keep_gate(kind, site, &assembled.code, (patchable_jump, addr));
     }
-    if let (Some(kind), Some(stub)) = (again, &preparation.new.stub) {
+    if let (Some(kind), Some(stub), Some(holes)) = (again, &preparation.new.stub, &body.holes) {
         let bytes = &*stub.code;
         let stub = Chunk { addr, bytes };
-        let code = (stub, &assembled.declared);
-        templates.keep_stub(
-            (kind, sequence),
-            site,
-            environment,
-            code,
-            (&body.holes, &body.alike),
-        );
+        let code = (stub, &**holes, &assembled.declared);
+        templates.keep_stub((kind, sequence), site, environment, code);
     }
     Ok(addr)
 }
@@ -240,8 +234,7 @@ fn going_to(site: &Site, patchable_jump: PatchableJump, to: CodeAddr) -> Result<
         clobbers: RegSet::EMPTY,
         return_offsets: Vec::new(),
         used: patchable_jump.end(),
-        holes: Vec::new(),
-        alike: Vec::new(),
+        holes: None,
     })
 }
 

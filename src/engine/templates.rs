@@ -40,7 +40,7 @@ use crate::arch::{Declared, OnReturn, SiteContext, SiteKind};
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
 use crate::sequence::{
-    self, Alike, Assembled, Class, Environment, Holds, Hole, Order, Outline, Sequence, Target,
+    self, Alike, Assembled, Class, Environment, Holds, Hole, Holes, Order, Outline, Sequence, Target,
 };
 use crate::site::Site;
 use crate::stackmap::{Constants, Location, LocationKind};
@@ -273,7 +273,10 @@ impl Templates {
     ) {
         // Where a branch is short, the sequence may have a template at another site.
         // protection: short-branches-are-in-no-template
-        if has_other_branches(sequence, assembled) {
+        let Some(holes) = assembled.holes.as_deref() else {
+            return;
+        };
+        if has_other_branches(sequence, holes) {
             return;
         }
         let checked = verify::Template::of(context, &assembled.code, &assembled.declared);
@@ -283,8 +286,7 @@ impl Templates {
             checked,
             &LaidOut {
                 code: &assembled.code,
-                holes: &assembled.holes,
-                alike: &assembled.alike,
+                holes,
                 declared: &assembled.declared,
                 returns: &assembled.return_offsets,
                 used: assembled.used,
@@ -298,8 +300,7 @@ impl Templates {
         (kind, sequence): (u32, &Sequence),
         site: &Site,
         environment: &Environment,
-        (stub, declared): (Chunk<'_>, &Declared),
-        (holes, alike): (&[Hole], &[Alike]),
+        (stub, holes, declared): (Chunk<'_>, &Holes, &Declared),
     ) {
         let checked = verify::Template::of_stub(&site.context(&[]), stub, declared);
         self.keep_code(
@@ -309,7 +310,6 @@ impl Templates {
             &LaidOut {
                 code: stub.bytes,
                 holes,
-                alike,
                 declared,
                 returns: &[],
                 used: Len::default(),
@@ -370,8 +370,7 @@ impl Templates {
 /// Code that was assembled with its holes, and checked.
 struct LaidOut<'a> {
     code: &'a [u8],
-    holes: &'a [Hole],
-    alike: &'a [Alike],
+    holes: &'a Holes,
     declared: &'a Declared,
     returns: &'a [u32],
     used: Len,
@@ -387,11 +386,11 @@ impl Template {
     ) -> Option<Self> {
         let outline = sequence.outline();
         let varies = |hole: &&Hole| match hole.holds {
-            Holds::Value(number) => !is_alone(number, outline, laid_out.alike),
+            Holds::Value(number) => !is_alone(number, outline, &laid_out.holes.alike),
             Holds::Target(_) | Holds::End => true,
         };
         let hole_of = |field: &OpenField| {
-            let all = laid_out.holes.iter().filter(varies);
+            let all = laid_out.holes.holes.iter().filter(varies);
             all.copied().find(|hole| is_same(hole, field))
         };
         checked.keep(laid_out.code, |field| hole_of(field).is_some());
@@ -434,15 +433,15 @@ impl Template {
         // protection: each-value-has-a-hole
         let is_whole = values.all(|(number, _)| {
             let number = number as u32;
-            is_alone(number, outline, laid_out.alike) || has(Holds::Value(number))
+            is_alone(number, outline, &laid_out.holes.alike) || has(Holds::Value(number))
         }) && targets.all(|number| has(Holds::Target(number as u32)));
         // protection: each-hole-is-open
-        let is_whole = is_whole && laid_out.holes.iter().filter(varies).count() == holes.len();
+        let is_whole = is_whole && laid_out.holes.holes.iter().filter(varies).count() == holes.len();
         let class = |alike: &Alike| {
             let value = outline.values().get(alike.number as usize)?;
             Some((*alike, alike.class(*value)))
         };
-        let alike: Option<_> = laid_out.alike.iter().map(class).collect();
+        let alike: Option<_> = laid_out.holes.alike.iter().map(class).collect();
         let alike: SmallVec<_> = alike.filter(|_| is_whole)?;
         let are_whole = alike.is_empty() && holes.iter().all(|(hole, _)| hole.is_whole());
         Some(Self {
@@ -504,7 +503,9 @@ impl Template {
         filled: (&mut Bytes, &mut Contents),
     ) -> Option<()> {
         match self.are_whole {
-            true => self.put_into((place, outline), environment, filled, Hole::put_whole),
+            true => self.put_into((place, outline), environment, filled, |hole, value, code| {
+                hole.put_whole(value, code)
+            }),
             false => self.put_bits((place, outline), environment, filled),
         }
     }
@@ -588,10 +589,10 @@ fn distance(hole: &Hole, place: Place, to: CodeAddr) -> Option<u64> {
 
 /// Whether a branch that leaves the site is in a form whose distance is no hole. At other sites it
 /// may be in another.
-fn has_other_branches(sequence: &Sequence, assembled: &Assembled) -> bool {
+fn has_other_branches(sequence: &Sequence, holes: &Holes) -> bool {
     let has = |number| {
         let holds = Holds::Target(number);
-        assembled.holes.iter().any(|hole| hole.holds == holds)
+        holes.holes.iter().any(|hole| hole.holds == holds)
     };
     !(0..sequence.outline().targets().len() as u32).all(has)
 }

@@ -420,8 +420,7 @@ fn nothing() -> Assembled {
         clobbers: RegSet::EMPTY,
         return_offsets: Vec::new(),
         used: patchpoint::addr::Len::new(0),
-        holes: Vec::new(),
-        alike: Vec::new(),
+        holes: None,
     }
 }
 

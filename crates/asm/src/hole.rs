@@ -22,6 +22,8 @@
 //! class, all numbers of the same width are as far from their values: so the difference is noted
 //! once.
 
+use alloc::vec::Vec;
+
 use crate::op::ValueNumber;
 
 /// The order of the bytes of an instruction.
@@ -93,7 +95,7 @@ impl Field {
     }
 
     /// Puts a number into a [whole](Self::whole) word. `None` if that is not in the code.
-    #[inline]
+    #[inline(always)] // As below.
     #[must_use]
     pub fn put_whole(self, number: u64, at: usize, code: &mut [u8]) -> Option<()> {
         let code = code.get_mut(at..)?;
@@ -220,7 +222,7 @@ impl Hole {
     }
 
     /// The same of a hole that is [whole](Self::is_whole).
-    #[inline]
+    #[inline(always)] // Called, it takes 20 instructions more of each hole.
     #[must_use]
     pub fn put_whole(&self, value: u64, code: &mut [u8]) -> Option<()> {
         self.field.put_whole(value, self.at as usize, code)
@@ -345,6 +347,15 @@ impl Alike {
     pub fn class(&self, value: u64) -> Class {
         (self.classes.of)(value.wrapping_add(self.base), self.classes.with)
     }
+}
+
+/// The holes of code.
+#[derive(Clone, Debug)]
+pub struct Holes {
+    /// All of them.
+    pub holes: Vec<Hole>,
+    /// What has to be the same of values, so that they are there.
+    pub alike: Vec<Alike>,
 }
 
 /// The use of a value that is being encoded.

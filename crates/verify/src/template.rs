@@ -245,7 +245,7 @@ impl Template {
         });
         different == 0
             && match self.are_whole {
-                true => self.holds(place, code, contents, OpenField::read_whole),
+                true => self.holds(place, code, contents, |field, code| field.read_whole(code)),
                 false => self.holds_bits(place, code, contents),
             }
     }

@@ -183,8 +183,7 @@ fn made(site: &SiteContext<'_>, environment: &Environment, sequence: &Sequence) 
     verify::check(site, &assembled.code, &[], &assembled.declared).ok()?;
     let laid_out = LaidOut {
         code: &assembled.code,
-        holes: &assembled.holes,
-        alike: &assembled.alike,
+        holes: &*assembled.holes?,
         declared: &assembled.declared,
         returns: &assembled.return_offsets,
         used: assembled.used,

@@ -196,7 +196,7 @@ fn what_the_checker_keeps_closed_is_no_hole() {
         let Ok(Fit::InPlace(mut assembled)) = assembled else {
             panic!()
         };
-        change(&mut assembled.holes);
+        change(&mut assembled.holes.as_mut().unwrap().holes);
         let mut templates = Templates::default();
         let kind = templates.site(&context, None).unwrap();
         assert!(!templates.note(kind, sequence.outline()) && templates.note(kind, sequence.outline()));

@@ -239,28 +239,36 @@ pub(crate) fn system_calls<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(T))
     std::mem::forget((prepare, work));
     let mut calls = Vec::new();
     let mut status = 0;
-    let mut entering = false;
+    let mut begun = false;
     // SAFETY: the child is ours.
     while unsafe { libc::waitpid(child, &raw mut status, 0) } == child && libc::WIFSTOPPED(status) {
-        if calls.is_empty() {
+        let signal = libc::WSTOPSIG(status);
+        let is_call = signal == libc::SIGTRAP | 0x80;
+        // What the child does not stop itself with: whoever pauses the tests sends it, too.
+        let passed_on = if is_call || !begun { 0 } else { signal };
+        if !begun {
             // Only so does the kernel tell what a stop is for.
             // SAFETY: the child is stopped.
             unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, child, 0, libc::PTRACE_O_TRACESYSGOOD) };
+            begun = true;
         }
-        if entering {
+        if is_call {
             // The `libc` crate has neither for every C library: a word of what it is about, two
             // addresses, then what is entered (include/uapi/linux/ptrace.h, ptrace_syscall_info).
             const GET_SYSCALL_INFO: u16 = 0x420e;
             const NUMBER: usize = 3;
+            const ENTRY: u8 = 1;
             let mut info = [0_u64; 11];
             let (size, place) = (size_of_val(&info), info.as_mut_ptr());
             // SAFETY: the child is stopped, and the place is as large as is said.
             unsafe { libc::ptrace(GET_SYSCALL_INFO.into(), child, size, place) };
-            calls.push(info[NUMBER] as libc::c_long);
+            // The first byte, which says what the stop is, is the lowest of a word of either order.
+            if info[0].to_ne_bytes()[0] == ENTRY {
+                calls.push(info[NUMBER] as libc::c_long);
+            }
         }
-        entering = !entering;
         // SAFETY: the child is stopped; it goes on to the next entry or exit of a system call.
-        unsafe { libc::ptrace(libc::PTRACE_SYSCALL, child, 0, 0) };
+        unsafe { libc::ptrace(libc::PTRACE_SYSCALL, child, 0, passed_on) };
     }
     assert!(
         libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,

@@ -1,5 +1,6 @@
 //! From a sequence and a site to bytes.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use llvm_stackmaps::addr::{CodeAddr, CodeRange, Len};
@@ -14,7 +15,7 @@ use super::scratch::Free;
 use crate::backend::{Backend, Branch, BranchForm, BranchKind, EncodedCode, EncodingRefusal, Origin};
 use crate::backend_of;
 use crate::error::{Error, Result};
-use crate::hole::{Alike, Holds, Hole};
+use crate::hole::{Holds, Holes};
 use crate::op::{Dest, Label, Op};
 
 /// What a site offers to the sequences that are written there.
@@ -67,9 +68,7 @@ pub struct Assembled {
     pub used: Len,
     /// Where values and targets of the sequence are in [`code`](Self::code), if that was asked for
     /// and there is no stub: see [`assemble_template`].
-    pub holes: Vec<Hole>,
-    /// What has to be the same of values, so that they are there.
-    pub alike: Vec<Alike>,
+    pub holes: Option<Box<Holes>>,
 }
 
 impl Assembled {
@@ -94,9 +93,7 @@ pub struct Stub {
     pub clobbers: RegSet,
     /// Where values and targets of the sequence, and the end of the site, are in the code, if that
     /// was asked for: see [`lower_stub_template`].
-    pub holes: Vec<Hole>,
-    /// What has to be the same of values, so that they are there.
-    pub alike: Vec<Alike>,
+    pub holes: Option<Box<Holes>>,
 }
 
 /// A sequence as instructions for a stub whose place is not known yet: how much room it takes has to
@@ -136,10 +133,6 @@ impl LoweredStub<'_, '_> {
 
 /// Whether a sequence fits into the reserved bytes.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is returned once and taken apart at once; what fits is what is usual"
-)]
 pub enum Fit {
     /// It fits.
     InPlace(Assembled),
@@ -211,8 +204,7 @@ pub fn assemble_out_of_line(
         clobbers: body.clobbers,
         return_offsets: Vec::new(),
         used,
-        holes: Vec::new(),
-        alike: Vec::new(),
+        holes: None,
     })
 }
 
@@ -344,7 +336,7 @@ impl<'s, 'a> Job<'s, 'a> {
         if fits.is_ok() && used <= room {
             let mut code = Vec::with_capacity(self.site.shape.reserved().as_usize());
             layout.write(&mut code).map_err(|e| self.unreachable(e))?;
-            let (holes, alike) = self.holes(&mut layout);
+            let holes = self.holes(&mut layout);
             // A call returns to what restores the registers that it loses.
             let (_, restored) = self.backend.around_return_offset();
             let offsets = returns
@@ -369,7 +361,6 @@ impl<'s, 'a> Job<'s, 'a> {
                 return_offsets,
                 used,
                 holes,
-                alike,
             }));
         }
         fits?;
@@ -415,24 +406,25 @@ impl<'s, 'a> Job<'s, 'a> {
     }
 
     /// Where the holes of the code are, and which values are alike, if that is asked for.
-    fn holes(&self, layout: &mut Layout<'_>) -> (Vec<Hole>, Vec<Alike>) {
+    fn holes(&self, layout: &mut Layout<'_>) -> Option<Box<Holes>> {
         if !self.names_holes {
-            return (Vec::new(), Vec::new());
+            return None;
         }
         let is_stub = layout.is_stub;
-        let mut holes = layout.holes(|dest| match dest {
+        let holes = layout.holes(|dest| match dest {
             Dest::Addr(addr) => self.target_at(addr).map(Holds::Target),
             // In place, the end of the site is always equally far.
             Dest::End => is_stub.then_some(Holds::End),
             Dest::Label(_) => None,
         });
-        let mut alike = core::mem::take(&mut layout.code.alike);
-        self.relate(&mut holes, &mut alike);
-        (holes, alike)
+        let alike = core::mem::take(&mut layout.code.alike);
+        let mut holes = Holes { holes, alike };
+        self.relate(&mut holes);
+        Some(holes.into())
     }
 
     /// Notes how far the numbers that were encoded are from the values.
-    fn relate(&self, holes: &mut [Hole], alike: &mut [Alike]) {
+    fn relate(&self, Holes { holes, alike }: &mut Holes) {
         let value = |number: u32| {
             let value = self.sequence.outline().values().get(number as usize);
             *value.expect("the values are numbered as in the outline")
@@ -600,14 +592,13 @@ impl<'s, 'a> Job<'s, 'a> {
         layout.choose_forms().map_err(|e| self.unreachable(e))?;
         let mut bytes = Vec::with_capacity(layout.len() as usize);
         layout.write(&mut bytes).map_err(|e| self.unreachable(e))?;
-        let (holes, alike) = self.holes(&mut layout);
+        let holes = self.holes(&mut layout);
         lowered.declared.vouched = declared_at(&layout, at, &vouched);
         Ok(Stub {
             code: StubCode { addr: at, bytes },
             declared: lowered.declared,
             clobbers: lowered.code.clobbers,
             holes,
-            alike,
         })
     }
 

@@ -48,7 +48,6 @@ fn made(
         code,
         declared,
         holes,
-        alike,
         ..
     } = lowered.place(at).ok()?;
     check(site, at, &code.bytes, &declared).ok()?;
@@ -58,8 +57,7 @@ fn made(
     };
     let laid_out = LaidOut {
         code: stub.bytes,
-        holes: &holes,
-        alike: &alike,
+        holes: &*holes?,
         declared: &declared,
         returns: &[],
         used: Len::default(),
