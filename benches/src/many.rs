@@ -401,7 +401,7 @@ fn behind_traps() -> [Row; 3] {
             "live: a patch behind a trap, Eventual",
             one(false, true),
             bare,
-            None,
+            Some(3.5),
         ),
     ]
 }

@@ -212,6 +212,19 @@ impl Templates {
         }?)
     }
 
+    /// Notes that sites of that kind may be rewritten behind a trap as this one was checked to be.
+    pub(super) fn note_rewrite(
+        &mut self,
+        kind: Option<u32>,
+        site: &Site,
+        (old, new): (&[u8], &[u8]),
+    ) -> Result<()> {
+        match kind.and_then(|kind| self.gates.get_mut(kind as usize)?.as_mut()) {
+            Some(gate) => Ok(gate.note_rewrite(&site.context(&[]), old, new)?),
+            None => Ok(()),
+        }
+    }
+
     #[inline(never)]
     fn find(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
         let known = self.known.get(kind as usize)?.get(outline.words())?;

@@ -47,6 +47,37 @@ pub(crate) struct OwnProcess {
     forker: AtomicU64,
 }
 
+impl OwnProcess {
+    /// The process's number in the line of forks, which it gets when it is first asked for.
+    #[inline]
+    fn generation(&self) -> u32 {
+        match self.number.load(Ordering::Acquire) {
+            0 => self.number_anew(),
+            number => number,
+        }
+    }
+
+    #[cold]
+    fn number_anew(&self) -> u32 {
+        let next = GENERATION.load(Ordering::Relaxed).wrapping_add(1).max(2);
+        let number = &self.number;
+        match number.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                GENERATION.store(next, Ordering::Relaxed);
+                next
+            }
+            Err(found) => found,
+        }
+    }
+}
+
+/// The number of this process, which no process has that it was forked from or that was forked from
+/// it. Never 0.
+#[inline]
+pub(crate) fn this_process() -> u32 {
+    mark().map_or_else(std::process::id, OwnProcess::generation)
+}
+
 /// Where the kernel wipes nothing.
 static UNWIPED: OwnProcess = OwnProcess {
     number: AtomicU32::new(0),
@@ -117,19 +148,10 @@ impl Birth {
         #[cfg(target_os = "linux")]
         handlers::register();
         match mark() {
-            Some(mark) => {
-                let next = GENERATION.load(Ordering::Relaxed).wrapping_add(1).max(2);
-                let number = &mark.number;
-                let wiped = number.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire);
-                let generation = match wiped {
-                    Ok(_) => {
-                        GENERATION.store(next, Ordering::Relaxed);
-                        next
-                    }
-                    Err(found) => found,
-                };
-                Self::Marked { mark, generation }
-            }
+            Some(mark) => Self::Marked {
+                mark,
+                generation: mark.generation(),
+            },
             None => Self::Pid(std::process::id()),
         }
     }

@@ -1,15 +1,15 @@
 //! A lock that survives a fork: the child of a fork whose parent held it, in a thread that the
 //! child has not, takes it over.
 
-#![allow(unsafe_code)]
-
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
+
+use crate::memory::fork;
 
 /// One of several things in a process that one thread does at a time.
 pub(super) struct Turns {
-    /// The process that is at it, or 0.
-    owner: AtomicI32,
+    /// The [number](fork::this_process) of the process that is at it, or 0.
+    owner: AtomicU32,
 }
 
 /// The right to do it.
@@ -20,14 +20,13 @@ pub(super) struct Turn {
 impl Turns {
     pub(super) const fn new() -> Self {
         Self {
-            owner: AtomicI32::new(0),
+            owner: AtomicU32::new(0),
         }
     }
 
     /// Waits for the turn, if there is a deadline until then.
     pub(super) fn wait(&'static self, deadline: Option<Instant>) -> Option<Turn> {
-        // SAFETY: takes nothing and cannot fail.
-        let this = unsafe { libc::getpid() };
+        let this = fork::this_process();
         loop {
             let owner = &self.owner;
             match owner.compare_exchange(0, this, Ordering::Acquire, Ordering::Relaxed) {

@@ -377,6 +377,8 @@ fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Re
     if count == 0 && map.records().len() > 0 {
         return Err(stackmap::Error::RecordsWithoutFunction { functions: 0 }.into());
     }
+    // LLVM lists them as it lays them out.
+    let mut next = 0;
     functions
         .map(|function| {
             let addr = CodeAddr::new(function.address());
@@ -392,8 +394,12 @@ fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Re
                     .into());
                 }
             };
-            let index = parts.functions.starting_at(addr);
+            let index = match parts.functions.addr(next) {
+                Some(start) if start == addr => Some(next),
+                _ => parts.functions.starting_at(addr),
+            };
             let index = index.ok_or(Error::StackMapFunction { addr })?;
+            next = index + 1;
             Ok((index, records))
         })
         .collect()

@@ -46,6 +46,10 @@ pub(super) fn audit_each<T, R: FnMut(Refusal) -> Result<()>>(
     refused: &mut R,
     mut audit: impl FnMut(DeclaringFunction<'_>, Vec<T>, &mut R) -> Result<()>,
 ) -> Result<()> {
+    // Of most modules there are none, and all records would be read for them.
+    if by_function.is_empty() {
+        return Ok(());
+    }
     let mut records: Vec<CodeAddr> = match record_addresses(parts) {
         Ok(records) => records.map(|(addr, _)| addr).collect(),
         // That has been refused where the records were looked at.

@@ -224,11 +224,15 @@ impl Index {
     }
 
     fn put(&mut self, entry: IndexEntry) {
-        let from = self.home(entry.number) * LINE;
-        let mut all = (from..from + self.capacity()).map(|at| self.wrapped(at));
-        // There is one: it is never full.
-        let vacant = all.find(|at| self.entry(*at).is_some_and(|entry| entry.is_vacant()));
-        vacant.into_iter().for_each(|at| self.set(at, entry));
+        let from = self.home(entry.number);
+        let (before, behind) = self.lines.split_at_mut(from);
+        let mut lines = behind.iter_mut().chain(before);
+        let line = lines.find(|line| line.has_vacant());
+        let line = line.expect("an index is never full");
+        let slots = line.numbers.iter_mut().zip(&mut line.places);
+        for (number, place) in slots.filter(|(_, place)| place.is_vacant()).take(1) {
+            (*number, *place) = (entry.number, entry.place);
+        }
     }
 
     /// Adds a place.

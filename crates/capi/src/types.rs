@@ -198,3 +198,49 @@ pub(crate) unsafe fn out<'a, T: Copy>(to: *mut T, empty: T) -> Result<&'a mut T,
         Ok(&mut *to)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As long as this version's, and a byte of a later one.
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    struct Later {
+        now: Now,
+        later: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Now {
+        size: usize,
+        value: u64,
+    }
+
+    // SAFETY: its size is first, and any bytes are a valid value.
+    unsafe impl Growing for Now {}
+
+    fn read_with(size: usize, later: u64) -> Result<Now, Failure> {
+        let now = Now { size, value: 7 };
+        let room = Later { now, later };
+        // SAFETY: sizes that are longer than the room are refused before they are used.
+        unsafe { read((&raw const room).cast()) }
+    }
+
+    #[test]
+    fn sizes_that_no_version_has_are_refused_before_anything_is_read() {
+        for size in [0, 1, 8, 15, MOST + 1, usize::MAX] {
+            assert!(read_with(size, 0).is_err(), "{size}");
+            let mut room = Now { size, value: 7 };
+            // SAFETY: the same.
+            assert!(unsafe { GrowingOut::new(&raw mut room) }.is_err(), "{size}");
+        }
+        assert_eq!(read_with(16, 1).unwrap(), Now { size: 16, value: 7 });
+        assert_eq!(read_with(24, 0).unwrap(), Now { size: 24, value: 7 });
+        assert!(
+            read_with(24, 1).is_err(),
+            "it asks for what this version does not know"
+        );
+    }
+}

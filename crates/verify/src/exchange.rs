@@ -128,7 +128,7 @@ fn not_a_trap(site: &SiteContext<'_>) -> Error {
 }
 
 /// The first instruction of the bytes of a site.
-fn first_of(site: &SiteContext<'_>, bytes: &[u8]) -> Option<Facts> {
+pub(super) fn first_of(site: &SiteContext<'_>, bytes: &[u8]) -> Option<Facts> {
     let mut code = Vec::new();
     // Whatever follows it may not decode.
     let _ = (isa(site.arch).decode)(site.addr.get(), bytes, &mut code);

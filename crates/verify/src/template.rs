@@ -52,7 +52,7 @@ use smallvec::SmallVec;
 
 use super::chunk::Chunk;
 use super::dispatch::isa;
-use super::exchange::check_exchange;
+use super::exchange::{check_exchange, check_rewrite, check_trap, first_of};
 use super::field::OpenField;
 
 /// What has to be in an open field.
@@ -316,6 +316,8 @@ pub struct GateTemplate {
     unit: u64,
     /// What the jump's bytes may be exchanged for it: another jump, by `None`.
     before: SmallVec<[Option<Box<[u8]>>; 2]>,
+    /// What may be rewritten as this gate behind a trap, in the same way.
+    rewritten: SmallVec<[Option<Box<[u8]>>; 2]>,
 }
 
 impl GateTemplate {
@@ -339,6 +341,7 @@ impl GateTemplate {
             at,
             unit,
             before: SmallVec::new(),
+            rewritten: SmallVec::new(),
         })
     }
 
@@ -363,20 +366,48 @@ impl GateTemplate {
             && self
                 .code
                 .admits(Place::Site(site), new_gate, &[Content::Target(stub)])
-            && self.is_known(old_gate)
+            && self.is_among(&self.before, old_gate)
     }
 
-    /// Whether the jump was exchanged for what is in this gate.
+    /// Whether a site that holds `old` may be rewritten as `new`, in which the jump goes to a stub,
+    /// behind a trap at its start: by [`check`](super::check) as far as the gate, by
+    /// [`check_rewrite`], and by [`check_trap`] of both. `false` also where that is not known yet: see
+    /// [`note_rewrite`](Self::note_rewrite).
     #[inline]
-    fn is_known(&self, old: &[u8]) -> bool {
-        let is_jump = || {
-            let bytes = old.iter().zip(&self.code.code).zip(&self.code.closed);
-            bytes.fold(0, |sum, ((old, code), closed)| sum | (old ^ code) & closed) == 0
+    #[must_use]
+    pub fn admits_rewrite(&self, site: CodeRange, stub: CodeAddr, (old, new): (&[u8], &[u8])) -> bool {
+        let end = self.code.code.len();
+        let (Some(old_gate), Some(new_gate)) = (old.get(..end), new.get(..end)) else {
+            return false;
         };
-        self.before.iter().any(|before| match before {
-            None => is_jump(),
+        // protection: rewriting-ends-with-the-gate
+        old.get(end..) == new.get(end..)
+            && self
+                .code
+                .admits(Place::Site(site), new_gate, &[Content::Target(stub)])
+            && self.is_among(&self.rewritten, old_gate)
+    }
+
+    /// Whether this gate differs from the one that was checked by the distance of its jump only.
+    #[inline]
+    fn is_jump(&self, gate: &[u8]) -> bool {
+        let bytes = gate.iter().zip(&self.code.code).zip(&self.code.closed);
+        bytes.fold(0, |sum, ((byte, code), closed)| sum | (byte ^ code) & closed) == 0
+    }
+
+    /// Whether what is in this gate is among what was noted.
+    #[inline]
+    fn is_among(&self, noted: &[Option<Box<[u8]>>], old: &[u8]) -> bool {
+        noted.iter().any(|noted| match noted {
+            None => self.is_jump(old),
             Some(bytes) => old.get(self.at..) == Some(bytes),
         })
+    }
+
+    /// What is to be noted of a gate: its bytes, or that it is a jump.
+    fn noted(&self, gate: &[u8]) -> Option<Box<[u8]>> {
+        let bytes = gate.get(self.at..).map(Box::from);
+        bytes.filter(|_| !self.is_jump(gate))
     }
 
     /// Notes that a site that holds `old` can be made `new` by [`check_exchange`], which is asked: so
@@ -387,15 +418,46 @@ impl GateTemplate {
     pub fn note(&mut self, site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> super::Result<()> {
         // protection: exchanges-are-checked-before-they-are-noted
         check_exchange(site, old, new)?;
-        let gate = old.get(..self.code.code.len());
-        if let Some(gate) = gate.filter(|gate| old != new && !self.is_known(gate)) {
-            let closed = self.code.code.iter().zip(&self.code.closed);
-            let is_jump = gate
-                .iter()
-                .zip(closed)
-                .all(|(old, (code, closed))| (old ^ code) & closed == 0);
-            let bytes = gate.get(self.at..).map(Box::from);
-            self.before.push(bytes.filter(|_| !is_jump));
+        let end = self.code.code.len();
+        if let (Some(old_gate), Some(new_gate)) = (old.get(..end), new.get(..end)) {
+            let is_new = old != new && !self.is_among(&self.before, old_gate);
+            if is_new && self.is_jump(new_gate) {
+                self.before.push(self.noted(old_gate));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that a site that holds `old` can be rewritten as `new` behind a trap by [`check_rewrite`],
+    /// and both begin with a trap meanwhile by [`check_trap`], which are asked: so can others whose
+    /// gates are alike.
+    ///
+    /// Of all that these look at, only the distance of the jump is another elsewhere: a trap is as
+    /// long as instructions are aligned, so that it is one store wherever one begins. The distance
+    /// matters where the rewriting is allowed because the old jump goes past what changes; that is not
+    /// noted. Noted is where one instruction is as long as the gate: then nothing but that changes.
+    ///
+    /// # Errors
+    /// As these.
+    pub fn note_rewrite(&mut self, site: &SiteContext<'_>, old: &[u8], new: &[u8]) -> super::Result<()> {
+        // protection: rewritings-are-checked-before-they-are-noted
+        check_rewrite(site, old, new)?;
+        let trap = isa(site.arch).trap;
+        for bytes in [old, new] {
+            // What is shorter is refused, as it is not equally long.
+            let behind = bytes.get(trap.len()..).unwrap_or(&[]);
+            check_trap(site, bytes, &[trap, behind].concat())?;
+        }
+        let end = self.code.code.len();
+        let first = first_of(site, old).map(|first| usize::from(first.len));
+        // protection: noted-rewritings-are-of-one-instruction
+        let is_one = self.at == 0 && first.is_some_and(|first| first >= end);
+        if let (Some(old_gate), Some(new_gate)) = (old.get(..end), new.get(..end)) {
+            let is_new = is_one && !self.is_among(&self.rewritten, old_gate);
+            // protection: noted-rewritings-are-to-jumps
+            if is_new && self.is_jump(new_gate) {
+                self.rewritten.push(self.noted(old_gate));
+            }
         }
         Ok(())
     }

@@ -110,7 +110,7 @@ fn selectors_do_not_get_each_others_words() {
     let attached: Vec<Cache> = sites.collect::<crate::Result<_>>().unwrap();
     // SAFETY: that is the function's signature in the IR; the module stays registered.
     let twice: extern "C" fn(&Object) -> u64 = unsafe { std::mem::transmute(lab.function("get_twice")) };
-    for round in 0..20 {
+    for round in 0..40 {
         for shape in 0..50 {
             let object = Object::new(shape, [7, 100 + u64::from(shape), 0, 0]);
             assert_eq!(
@@ -119,7 +119,7 @@ fn selectors_do_not_get_each_others_words() {
                 "{shape} in round {round}"
             );
         }
-        // It gets the next number: each of the 16 places in turn.
+        // It gets the next number; the one of round 26 has the first site's slots.
         lab.caches.reset_one(&attached[1]).unwrap();
     }
     let refusals: Vec<_> = attached.iter().filter_map(Cache::last_refusal).collect();

@@ -42,6 +42,9 @@ const MASK_WORDS: usize = size_of::<libc::sigset_t>() / 8;
 
 /// Registers the handlers, once. Where the system refuses, children have no code.
 pub(super) fn register() {
+    if REGISTERED.load(Ordering::Acquire) == DONE {
+        return;
+    }
     // SAFETY: takes nothing and cannot fail.
     let this = unsafe { libc::getpid() };
     loop {

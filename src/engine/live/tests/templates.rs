@@ -135,11 +135,13 @@ fn sites_whose_jumps_lie_at_other_offsets_are_of_other_kinds() {
 #[test]
 fn a_filled_stub_that_calls_waits_for_quiescence() {
     let engine = engine();
-    let _module = live_module(&engine);
+    let module = live_module(&engine);
     let site = site(&engine, 200);
-    // SAFETY: it is such a function, and nobody executes the site.
-    let calling = |_: u64| unsafe {
-        Sequence::new().call(CodeAddr::new(callee as *const () as u64), OnReturn::FollowsC)
+    // Code of the same module, which branches reach: an address in a register has no template.
+    let callees = ["any_1", "any_2", "any_3", "any_4"].map(|name| module.function(name).unwrap().addr());
+    let calling = |turn: usize| {
+        // SAFETY: those are such functions, and nobody executes the site.
+        unsafe { Sequence::new().call(callees[turn], OnReturn::FollowsC) }
     };
     let calls = |engine: &Engine| {
         let states = engine.shared.states.lock();
@@ -152,12 +154,13 @@ fn a_filled_stub_that_calls_waits_for_quiescence() {
             .unwrap()
             .calls
     };
-    for turn in 0..4 {
+    for turn in 0..callees.len() {
         engine.patch_site(&site, &calling(turn)).unwrap();
         assert!(calls(&engine), "{turn}");
-        engine.patch_site(&site, &adding(0x1000 + turn)).unwrap();
+        engine.patch_site(&site, &adding(0x1000 + turn as u64)).unwrap();
         assert!(!calls(&engine), "{turn}");
     }
+    assert_eq!(filled(&engine), 4, "the third and the fourth of each");
     // SAFETY: nobody executes the sites.
     engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
 }

@@ -211,3 +211,79 @@ fn an_exchange_that_is_refused_is_not_noted() {
     assert!(matches!(refused, Err(Error::Exchange { .. })));
     assert!(!gate.admits(range(AT), CodeAddr::new(STUB), (&old, &new)));
 }
+
+/// A site whose five bytes are all its gate, as `gate`, and four of the next instruction behind it.
+fn five(gate: &[u8]) -> Vec<u8> {
+    [gate, &[0x0f, 0x1f, 0x40, 0x00]].concat()
+}
+
+const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+
+/// A site of such, across a cache line; and its gate.
+fn crossing() -> (SiteContext<'static>, GateTemplate) {
+    let addr = CodeAddr::new(0x103e);
+    let site = SiteContext { addr, ..site(9) };
+    let stub = CodeAddr::new(STUB);
+    let gate = GateTemplate::of(&site, &five(&jump(0x103e, STUB)), (0, 5), stub).unwrap();
+    (site, gate)
+}
+
+/// Whether sites there may go from those bytes to a jump there.
+fn rewrites(gate: &GateTemplate, (site, stub): (u64, u64), old: &[u8], new: &[u8]) -> bool {
+    let range = CodeRange::new(CodeAddr::new(site), 9).unwrap();
+    gate.admits_rewrite(range, CodeAddr::new(stub), (old, new))
+}
+
+#[test]
+fn a_gate_is_rewritten_once_that_was_noted() {
+    let (site, mut gate) = crossing();
+    let jumps = |from, to| five(&jump(from, to));
+    let there = (0x207e, 0x6000);
+    let (first, next) = (jumps(0x103e, 0x7000), jumps(0x103e, STUB));
+    assert!(!rewrites(&gate, there, &five(&NOP), &jumps(0x207e, 0x6000)));
+    gate.note_rewrite(&site, &five(&NOP), &first).unwrap();
+    assert!(rewrites(&gate, there, &five(&NOP), &jumps(0x207e, 0x6000)));
+    assert!(!rewrites(
+        &gate,
+        there,
+        &jumps(0x207e, 0x5000),
+        &jumps(0x207e, 0x6000)
+    ));
+    gate.note_rewrite(&site, &first, &next).unwrap();
+    assert!(rewrites(
+        &gate,
+        there,
+        &jumps(0x207e, 0x5000),
+        &jumps(0x207e, 0x6000)
+    ));
+    // Another place than was said, another instruction, and what is behind.
+    assert!(!rewrites(&gate, there, &five(&NOP), &jumps(0x207e, 0x6001)));
+    assert!(!rewrites(&gate, there, &five(&NOP), &five(&NOP)));
+    let mut behind = jumps(0x207e, 0x6000);
+    behind[8] = 1;
+    assert!(!rewrites(&gate, there, &five(&NOP), &behind));
+    let other = five(&[0xb8, 1, 2, 3, 4]);
+    assert!(!rewrites(&gate, there, &other, &jumps(0x207e, 0x6000)));
+}
+
+#[test]
+fn rewritings_that_are_refused_or_of_several_instructions_are_not_noted() {
+    let (site, mut gate) = crossing();
+    let to = five(&jump(0x103e, STUB));
+    // A thread may be behind the first of the nops.
+    let nops = five(&[0x66, 0x90, 0x66, 0x66, 0x90]);
+    gate.note_rewrite(&site, &nops, &to).unwrap_err();
+    assert!(!rewrites(&gate, (0x103e, STUB), &nops, &to));
+    // It goes past them here; whether it does is not looked at again.
+    let past = five(&[0xeb, 3, 0xcc, 0xcc, 0xcc]);
+    gate.note_rewrite(&site, &past, &to).unwrap();
+    assert!(!rewrites(&gate, (0x103e, STUB), &past, &to));
+    // That a jump may become a nop says nothing of another jump.
+    gate.note_rewrite(&site, &to, &five(&NOP)).unwrap();
+    assert!(!rewrites(
+        &gate,
+        (0x103e, STUB),
+        &five(&jump(0x103e, 0x7000)),
+        &to
+    ));
+}
