@@ -11,7 +11,7 @@
 //! assert_eq!(hit.to_string(), "guard u32[arg(0)+8] == 0x17 else miss; result = u64[arg(0)+24]");
 //! ```
 
-pub use patchpoint_asm::hole::{Alike, Class, Holds, Hole, Holes, Order};
+pub use patchpoint_asm::hole::{Alike, ByteOrder, Class, Holds, Hole, Holes};
 pub use patchpoint_asm::sequence::{
     Assembled, Environment, Field, Fit, LoweredStub, Mem, Operand, OperandPart, Sequence, Source, Stub,
     StubCode, Target, TargetAddr, arg, assemble, assemble_out_of_line, assemble_template, float_arg,

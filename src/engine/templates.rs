@@ -40,7 +40,7 @@ use crate::arch::{Declared, OnReturn, SiteContext, SiteKind};
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
 use crate::sequence::{
-    self, Alike, Assembled, Class, Environment, Holds, Hole, Holes, Order, Outline, Sequence, Target,
+    self, Alike, Assembled, ByteOrder, Class, Environment, Holds, Hole, Holes, Outline, Sequence, Target,
 };
 use crate::site::Site;
 use crate::stackmap::{Constants, Location, LocationKind};
@@ -629,8 +629,8 @@ fn signed(value: u64, opposite: bool) -> u64 {
 /// Whether the encoder and the checker mean the same bits, worth the same.
 fn is_same(hole: &Hole, field: &OpenField) -> bool {
     let order = match field.big_endian {
-        true => Order::Big,
-        false => Order::Little,
+        true => ByteOrder::Big,
+        false => ByteOrder::Little,
     };
     (hole.at as usize, hole.field.len as usize, hole.field.order) == (field.at, field.len, order)
         && hole.field.mask() == field.mask()

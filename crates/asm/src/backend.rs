@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg, Len};
 use patchpoint_isa::RegSet;
 
-use crate::hole::{Alike, Classes, Field, Holds, Hole, Part, Reach, Use};
+use crate::hole::{Alike, BitField, Classes, DistanceReach, Holds, Hole, Part, Use};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::op::{Base, Cond, Dest, Extension, Op, ValueNumber, Width};
 
@@ -127,7 +127,7 @@ pub struct Distance {
     /// Where its word starts in the branch.
     pub at: u32,
     /// The field.
-    pub field: Field,
+    pub field: BitField,
     /// Where it counts from in the branch.
     pub from: u32,
     /// The least and the greatest that the form has.
@@ -224,7 +224,7 @@ impl EncodedCode {
 
     /// Says that the word so many bytes before the end holds a part of the number that is being
     /// encoded.
-    pub(crate) fn holds(&mut self, before: u32, field: Field, part: Part) {
+    pub(crate) fn holds(&mut self, before: u32, field: BitField, part: Part) {
         let at = self.at().saturating_sub(before);
         if let Some(using) = &mut self.using {
             self.holes.push(Hole {
@@ -237,7 +237,7 @@ impl EncodedCode {
                     ..part
                 },
                 goes_on: using.has_hole,
-                reach: Reach::NONE,
+                reach: DistanceReach::NONE,
             });
             using.has_hole = true;
         }

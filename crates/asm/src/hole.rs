@@ -28,7 +28,7 @@ use crate::op::ValueNumber;
 
 /// The order of the bytes of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum ByteOrder {
     /// The lowest first.
     Little,
     /// The highest first.
@@ -56,22 +56,22 @@ impl Run {
 
 /// Some bits of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct BitField {
     /// How many bytes the word has: 1, 2, 4 or 8.
     pub len: u32,
     /// In which order they are.
-    pub order: Order,
+    pub order: ByteOrder,
     /// Which bits of the number are where; all of the word if there are none.
     pub runs: &'static [Run],
 }
 
-impl Field {
+impl BitField {
     /// A whole little-endian word of so many bytes.
     #[must_use]
     pub const fn whole(len: u32) -> Self {
         Self {
             len,
-            order: Order::Little,
+            order: ByteOrder::Little,
             runs: &[],
         }
     }
@@ -80,7 +80,7 @@ impl Field {
     pub(crate) const fn little(runs: &'static [Run]) -> Self {
         Self {
             len: 4,
-            order: Order::Little,
+            order: ByteOrder::Little,
             runs,
         }
     }
@@ -127,8 +127,8 @@ impl Field {
         let len = self.len as usize;
         let word = code.get_mut(..len)?;
         match self.order {
-            Order::Little => or(word, bits.to_le_bytes().get(..len)?),
-            Order::Big => or(word, bits.to_be_bytes().get(8 - len..)?),
+            ByteOrder::Little => or(word, bits.to_le_bytes().get(..len)?),
+            ByteOrder::Big => or(word, bits.to_be_bytes().get(8 - len..)?),
         }
         Some(())
     }
@@ -189,7 +189,7 @@ pub struct Hole {
     /// The offset of the first byte of their word.
     pub at: u32,
     /// Which bits of the word they are.
-    pub field: Field,
+    pub field: BitField,
     /// What they hold.
     pub holds: Holds,
     /// What of that.
@@ -197,7 +197,7 @@ pub struct Hole {
     /// Whether it holds more of what the hole before it holds.
     pub goes_on: bool,
     /// Of a distance: where it counts from, and may lead.
-    pub reach: Reach,
+    pub reach: DistanceReach,
 }
 
 impl Hole {
@@ -211,7 +211,7 @@ impl Hole {
     /// Whether all of it is a whole word that holds all that it can of a number, as on x86-64.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.field.runs.is_empty() && self.field.order == Order::Little && self.part == Part::WHOLE
+        self.field.runs.is_empty() && self.field.order == ByteOrder::Little && self.part == Part::WHOLE
     }
 
     /// Puts its part of a value, or a distance, into code.
@@ -241,11 +241,11 @@ impl Hole {
     pub const fn whole(at: u32, len: u32, holds: Holds) -> Self {
         Self {
             at,
-            field: Field::whole(len),
+            field: BitField::whole(len),
             holds,
             part: Part::WHOLE,
             goes_on: false,
-            reach: Reach::NONE,
+            reach: DistanceReach::NONE,
         }
     }
 }
@@ -265,7 +265,7 @@ pub enum Holds {
 
 /// Where a distance counts from, and which distances its instruction is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct DistanceReach {
     /// The offset in the code from which it counts.
     pub from: u32,
     /// The least and the greatest.
@@ -276,7 +276,7 @@ pub struct Reach {
     pub unit: u32,
 }
 
-impl Reach {
+impl DistanceReach {
     /// Of what is no distance.
     pub const NONE: Self = Self {
         from: 0,
@@ -377,17 +377,17 @@ mod tests {
     fn a_number_is_put_into_the_code_or_not_at_all() {
         let mut code = [0; 6];
         for beside in [3, 6, 7] {
-            assert_eq!(Field::whole(4).put(u64::MAX, beside, &mut code), None);
+            assert_eq!(BitField::whole(4).put(u64::MAX, beside, &mut code), None);
         }
         assert_eq!(code, [0; 6]);
-        assert_eq!(Field::whole(4).put(7, 2, &mut code), Some(()));
+        assert_eq!(BitField::whole(4).put(7, 2, &mut code), Some(()));
         assert_eq!(code, [0, 0, 7, 0, 0, 0]);
     }
 
     #[test]
     fn runs_are_put_in_the_order_of_the_word() {
         const RUNS: &[Run] = &[Run::new(0, 4, 8), Run::new(4, 8, 24)];
-        let field = |order| Field {
+        let field = |order| BitField {
             len: 4,
             order,
             runs: RUNS,
@@ -397,10 +397,10 @@ mod tests {
             field(order).put(0xabc, 1, &mut code).unwrap();
             code
         };
-        assert_eq!(put(Order::Little), [0, 0x80, 0x4c, 0x20, 0xab]);
-        assert_eq!(put(Order::Big), [0, 0xab, 0x40, 0x2c, 0]);
-        assert_eq!(field(Order::Big).mask(), 0xff00_0f00);
-        assert_eq!(Field::whole(8).mask(), u64::MAX);
+        assert_eq!(put(ByteOrder::Little), [0, 0x80, 0x4c, 0x20, 0xab]);
+        assert_eq!(put(ByteOrder::Big), [0, 0xab, 0x40, 0x2c, 0]);
+        assert_eq!(field(ByteOrder::Big).mask(), 0xff00_0f00);
+        assert_eq!(BitField::whole(8).mask(), u64::MAX);
     }
 
     #[test]
@@ -417,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_reach_ends_where_a_shorter_instruction_does() {
-        let reach = Reach {
+        let reach = DistanceReach {
             from: 0,
             within: (-100, 96),
             shorter: (-8, 4),

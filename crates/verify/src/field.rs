@@ -211,11 +211,13 @@ impl OpenField {
 mod tests {
     use super::*;
 
+    type Read = fn(&OpenField, &[u8]) -> Option<u64>;
+    const READING: [Read; 2] = [OpenField::read, OpenField::read_whole];
+
     #[test]
     fn what_is_beside_the_code_is_not_read() {
         let code = [1, 2, 3, 4, 5, 6];
-        let reading: [fn(&OpenField, &[u8]) -> Option<u64>; 2] = [OpenField::read, OpenField::read_whole];
-        for read in reading {
+        for read in READING {
             assert_eq!(read(&OpenField::whole(2, 4), &code), Some(0x0605_0403));
             for beside in [3, 6, 7] {
                 assert_eq!(read(&OpenField::whole(beside, 4), &code), None);
@@ -226,8 +228,7 @@ mod tests {
     #[test]
     fn whole_words_are_signed() {
         let code = [0x55, 0xfe, 0xfd, 0xfc, 0xfb, 0xfa, 0xf9, 0xf8, 0xf7];
-        let reading: [fn(&OpenField, &[u8]) -> Option<u64>; 2] = [OpenField::read, OpenField::read_whole];
-        for read in reading {
+        for read in READING {
             let read = |len| read(&OpenField::whole(1, len), &code).unwrap() as i64;
             assert_eq!([1, 2].map(read), [-2, -0x202]);
             assert_eq!([4, 8].map(read), [-0x0403_0202, -0x0807_0605_0403_0202]);

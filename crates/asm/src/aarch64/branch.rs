@@ -15,7 +15,7 @@ use super::insn::{self, Gpr, LEN};
 use super::regs::{Hw, hw};
 use super::{constant, imm::Halfword};
 use crate::backend::{Branch, BranchForm, BranchKind, Distance};
-use crate::hole::{Field, Run};
+use crate::hole::{BitField, Run};
 use crate::op::{Cond, Dest};
 
 /// `b`.
@@ -117,8 +117,8 @@ pub(super) fn reaches(branch: &Branch, form: BranchForm, from: u64, to: u64) -> 
 }
 
 /// Of `b` and `bl`, and of `b.cond`.
-const FIELD_26: Field = Field::little(&[Run::new(2, 26, 0)]);
-const FIELD_19: Field = Field::little(&[Run::new(2, 19, 5)]);
+const FIELD_26: BitField = BitField::little(&[Run::new(2, 26, 0)]);
+const FIELD_19: BitField = BitField::little(&[Run::new(2, 19, 5)]);
 /// How far they reach.
 const REACH_26: (i64, i64) = (-(1 << 27), (1 << 27) - 4);
 const REACH_19: (i64, i64) = (-(1 << 20), (1 << 20) - 4);

@@ -10,7 +10,7 @@ use dynasmrt::{DynasmApi, dynasm};
 
 use super::imm::{Disp, Halfword, Imm12, Logical, Shift, displacements};
 use crate::backend::EncodedCode;
-use crate::hole::{Field, Part, Run};
+use crate::hole::{BitField, Part, Run};
 use crate::op::{Extension, ValueNumber, Width};
 use crate::sink::Sink;
 
@@ -58,9 +58,9 @@ pub(super) enum Mem {
 }
 
 /// The immediates of `movz`, of additions and of loads and stores.
-pub(super) const FIELD_16: Field = Field::little(&[Run::new(0, 16, 5)]);
-pub(super) const FIELD_12: Field = Field::little(&[Run::new(0, 12, 10)]);
-const FIELD_9: Field = Field::little(&[Run::new(0, 9, 12)]);
+pub(super) const FIELD_16: BitField = BitField::little(&[Run::new(0, 16, 5)]);
+pub(super) const FIELD_12: BitField = BitField::little(&[Run::new(0, 12, 10)]);
+const FIELD_9: BitField = BitField::little(&[Run::new(0, 9, 12)]);
 
 /// Says that the last instruction, an access of that width, has the displacement of `mem`.
 pub(super) fn displaced(mem: Mem, width: Width, code: &mut EncodedCode) {

@@ -42,7 +42,7 @@ use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::{Arch, RegSet};
 
 use crate::backend::{Backend, Branch, BranchForm, Distance, EncodedCode, EncodingRefusal};
-use crate::hole::{Field, Order, Run};
+use crate::hole::{BitField, ByteOrder, Run};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::lower::Lower;
 use crate::op::Op;
@@ -81,12 +81,12 @@ impl Flavor {
     }
 
     /// These bits of an instruction.
-    const fn field(self, runs: &'static [Run]) -> Field {
+    const fn field(self, runs: &'static [Run]) -> BitField {
         let order = match self.endian {
-            Endian::Big => Order::Big,
-            Endian::Little => Order::Little,
+            Endian::Big => ByteOrder::Big,
+            Endian::Little => ByteOrder::Little,
         };
-        Field { len: 4, order, runs }
+        BitField { len: 4, order, runs }
     }
 
     /// Appends an instruction.

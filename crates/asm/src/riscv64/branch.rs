@@ -16,7 +16,7 @@ use super::constant;
 use super::insn::{self, Gpr, LEN, UNIT};
 use super::regs::{Hw, hw};
 use crate::backend::{Branch, BranchForm, BranchKind, Distance};
-use crate::hole::{Field, Run};
+use crate::hole::{BitField, Run};
 use crate::op::{Cond, Dest};
 
 /// `jal`.
@@ -134,13 +134,13 @@ pub(super) fn reaches(branch: &Branch, form: BranchForm, from: u64, to: u64) -> 
 }
 
 /// Of `jal`, and of conditional branches.
-const FIELD_J: Field = Field::little(&[
+const FIELD_J: BitField = BitField::little(&[
     Run::new(20, 1, 31),
     Run::new(1, 10, 21),
     Run::new(11, 1, 20),
     Run::new(12, 8, 12),
 ]);
-const FIELD_B: Field = Field::little(&[
+const FIELD_B: BitField = BitField::little(&[
     Run::new(12, 1, 31),
     Run::new(5, 6, 25),
     Run::new(1, 4, 8),

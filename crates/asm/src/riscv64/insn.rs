@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use dynasmrt::{DynasmApi, dynasm};
 
 use crate::backend::EncodedCode;
-use crate::hole::{Class, Classes, Field, Part, Run};
+use crate::hole::{BitField, Class, Classes, Part, Run};
 use crate::op::{Extension, ValueNumber, Width};
 use crate::sink::Sink;
 
@@ -91,9 +91,9 @@ pub(super) struct Mem {
 }
 
 /// The immediates of the formats I, S and U.
-pub(super) const FIELD_I: Field = Field::little(&[Run::new(0, 12, 20)]);
-pub(super) const FIELD_S: Field = Field::little(&[Run::new(0, 5, 7), Run::new(5, 7, 25)]);
-pub(super) const FIELD_U: Field = Field::little(&[Run::new(12, 20, 12)]);
+pub(super) const FIELD_I: BitField = BitField::little(&[Run::new(0, 12, 20)]);
+pub(super) const FIELD_S: BitField = BitField::little(&[Run::new(0, 5, 7), Run::new(5, 7, 25)]);
+pub(super) const FIELD_U: BitField = BitField::little(&[Run::new(12, 20, 12)]);
 
 /// Which numbers are an [`Imm12`].
 pub(super) const IMM12: Classes = Classes::new(|number, _| match Imm12::new(number as i64) {
@@ -102,7 +102,7 @@ pub(super) const IMM12: Classes = Classes::new(|number, _| match Imm12::new(numb
 });
 
 /// Says that the last instruction has the distance of `mem` in that field.
-pub(super) fn displaced(mem: Mem, field: Field, code: &mut EncodedCode) {
+pub(super) fn displaced(mem: Mem, field: BitField, code: &mut EncodedCode) {
     if mem.number.is_some() {
         code.uses(mem.number, mem.disp.get() as u64, IMM12);
         code.holds(LEN, field, Part::WHOLE);

@@ -12,7 +12,7 @@ use patchpoint_isa::{Arch, nops};
 
 use crate::backend::{Backend, Branch, BranchForm, Distance, EncodedCode, Origin};
 use crate::backend_of;
-use crate::hole::{Holds, Hole, Part, Reach};
+use crate::hole::{DistanceReach, Holds, Hole, Part};
 use crate::op::{Dest, Label};
 
 /// A position in the code: bytes, and branches, before it.
@@ -259,7 +259,7 @@ impl Layout<'_> {
                     holds,
                     part: Part::WHOLE,
                     goes_on: false,
-                    reach: Reach {
+                    reach: DistanceReach {
                         from: start.saturating_add(distance.from),
                         unit: distance.unit,
                         ..self.taken(&distance, grown)
@@ -272,18 +272,18 @@ impl Layout<'_> {
 
     /// The distances for which a branch is taken. A stub is at another distance each time: its branches
     /// are right wherever they reach, also where a shorter one would.
-    fn taken(&self, distance: &Distance, grown: i64) -> Reach {
+    fn taken(&self, distance: &Distance, grown: i64) -> DistanceReach {
         let (within, shorter) = match (self.is_stub, distance.shorter) {
             (true, _) => (distance.within, None),
             (false, shorter) => ((distance.within.0 + grown, distance.within.1 - grown), shorter),
         };
-        Reach {
+        DistanceReach {
             within,
             shorter: match shorter {
                 Some((least, greatest)) => (least - grown, greatest + grown),
-                None => Reach::NO_SHORTER,
+                None => DistanceReach::NO_SHORTER,
             },
-            ..Reach::NONE
+            ..DistanceReach::NONE
         }
     }
 

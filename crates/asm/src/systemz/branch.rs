@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::insn::{BASR, BCR, BRAS, BRASL, BRC, BRCL};
 use super::regs::{Gpr, Hw, hw};
 use crate::backend::{Branch, BranchForm, BranchKind, Distance};
-use crate::hole::{Field, Order, Run};
+use crate::hole::{BitField, ByteOrder, Run};
 use crate::op::{Cond, Dest};
 
 /// Always.
@@ -74,14 +74,14 @@ pub(super) fn reaches(branch: &Branch, form: BranchForm, from: u64, to: u64) -> 
 }
 
 /// The distance of an instruction of 4 bytes, and of one of 6.
-const FIELD_16: Field = Field {
+const FIELD_16: BitField = BitField {
     len: 2,
-    order: Order::Big,
+    order: ByteOrder::Big,
     runs: &[Run::new(1, 16, 0)],
 };
-const FIELD_32: Field = Field {
+const FIELD_32: BitField = BitField {
     len: 4,
-    order: Order::Big,
+    order: ByteOrder::Big,
     runs: &[Run::new(1, 32, 0)],
 };
 /// How far they reach.

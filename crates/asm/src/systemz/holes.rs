@@ -4,7 +4,7 @@ use super::emit::Emitter;
 use super::insn::{Form, Mem, Rs, Rx, Si, Sil};
 use super::memory::LONG;
 use super::regs::Gpr;
-use crate::hole::{Class, Classes, Field, Order, Part, Run};
+use crate::hole::{BitField, ByteOrder, Class, Classes, Part, Run};
 use crate::op::ValueNumber;
 
 const BYTE: &[Run] = &[Run::new(0, 8, 0)];
@@ -12,10 +12,10 @@ const HALFWORD: &[Run] = &[Run::new(0, 16, 0)];
 const WORD: &[Run] = &[Run::new(0, 32, 0)];
 
 /// Whole bytes.
-const fn whole(len: u32) -> Field {
-    Field {
+const fn whole(len: u32) -> BitField {
+    BitField {
         len,
-        order: Order::Big,
+        order: ByteOrder::Big,
         runs: match len {
             1 => BYTE,
             2 => HALFWORD,
@@ -25,15 +25,15 @@ const fn whole(len: u32) -> Field {
 }
 
 /// B and D of 12 bits.
-const SHORT: Field = Field {
+const SHORT: BitField = BitField {
     len: 2,
-    order: Order::Big,
+    order: ByteOrder::Big,
     runs: &[Run::new(0, 12, 0)],
 };
 /// B, DL, DH, and what follows.
-const DISPLACEMENT: Field = Field {
+const DISPLACEMENT: BitField = BitField {
     len: 4,
-    order: Order::Big,
+    order: ByteOrder::Big,
     runs: &[Run::new(0, 12, 16), Run::new(12, 8, 8)],
 };
 

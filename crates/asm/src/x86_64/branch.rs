@@ -9,7 +9,7 @@ use super::encode::Gpr;
 use super::insn;
 use super::regs::{Hw, hw};
 use crate::backend::{Branch, BranchForm, BranchKind, Distance};
-use crate::hole::Field;
+use crate::hole::BitField;
 use crate::op::{Cond, Dest};
 
 /// The condition code of Jcc (Intel SDM volume 1, appendix B).
@@ -79,7 +79,7 @@ pub(super) fn hole(branch: &Branch) -> Option<Distance> {
     };
     Some(Distance {
         at: len - 4,
-        field: Field::whole(4),
+        field: BitField::whole(4),
         from: len,
         within: (i32::MIN.into(), i32::MAX.into()),
         shorter,
