@@ -297,11 +297,11 @@ impl<'a> Preparation<'a> {
     /// The original bytes go through no assembler; what must hold for them is that they keep the
     /// return offsets.
     fn restore(&mut self) -> Result<Len> {
-        let lasting = &self.state.lasting;
-        let returns = state::returns_of(self.site, &lasting.displaced)?;
+        let (site, original) = (self.site, self.state.original(self.site));
+        let returns = state::returns_of(site, self.state.displaced(site))?;
         // protection: restore-keeps-return-offsets
-        state::check_keeps_return_offsets(self.site, &lasting.original, &returns, &self.new.return_offsets)?;
-        self.put(&lasting.original, &returns);
+        state::check_keeps_return_offsets(site, original, &returns, &self.new.return_offsets)?;
+        self.put(original, &returns);
         self.describe(Status::Original, None);
         Ok(self.site.reserved())
     }
@@ -378,7 +378,7 @@ impl<'a> Preparation<'a> {
                     )?);
                 }
                 Target::Deopt if deopt.is_none() => {
-                    let displaced = ExitResumption::Displaced(&self.state.lasting.displaced);
+                    let displaced = ExitResumption::Displaced(self.state.displaced(self.site));
                     environment.deopt = Some(self.exit_stub(ExitStubKind::Deopt, displaced)?);
                 }
                 _ => {}
@@ -393,7 +393,7 @@ impl<'a> Preparation<'a> {
         let Some(sequence) = self.installed_sequence() else {
             return self.exit_stub(
                 ExitStubKind::Invalidated,
-                ExitResumption::Displaced(&self.state.lasting.displaced),
+                ExitResumption::Displaced(self.state.displaced(self.site)),
             );
         };
         let addr = match &self.state.installed.stub {
