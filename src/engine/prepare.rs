@@ -8,7 +8,7 @@ use super::change::{OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exits::{ExitResumption, Role};
 use super::live::{self, JumpExchange};
-use super::observe::{Boxed, CodeOwner};
+use super::observe::{Boxed, CodeOwner, Event};
 use super::state::{
     self, ExitStub, ExitStubKind, Installed, ReturnOffsets, SiteState, StateIndex, States, Status, Stub,
 };
@@ -39,7 +39,14 @@ pub(super) fn prepare<'e, 's>(
     states.retired.make_room(requests.len());
     let mut set = states.room();
     set.changes.reserve(requests.len());
+    let (mut prepared, of) = (0, requests.len());
     let collected = requests.try_for_each(|(site, request, if_invalid)| {
+        if since.is_some() {
+            if prepared % STRETCH == 0 && prepared > 0 {
+                shared.observers.tell(&Event::Preparing { prepared, of });
+            }
+            prepared += 1;
+        }
         let index = states.index_of(&site, || shared.check_registered(&site))?;
         let room = states.installed_room();
         let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
@@ -73,6 +80,9 @@ pub(super) fn prepare<'e, 's>(
     }
     Ok(Prepared::new(engine, set))
 }
+
+/// Observers are told each time that so many changes of a transaction are prepared: some milliseconds.
+const STRETCH: usize = if cfg!(test) { 4 } else { 4096 };
 
 /// What was filled into a template is not what was asked for.
 #[cold]
