@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
-use super::change::{OldStub, SiteChange};
+use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exits::{ExitResumption, Role};
 use super::live::{self, JumpExchange};
@@ -39,13 +39,10 @@ pub(super) fn prepare<'e, 's>(
     states.retired.make_room(requests.len());
     let mut set = states.room();
     set.changes.reserve(requests.len());
-    let (mut prepared, of) = (0, requests.len());
+    let of = requests.len();
     let collected = requests.try_for_each(|(site, request, if_invalid)| {
         if since.is_some() {
-            if prepared % STRETCH == 0 && prepared > 0 {
-                shared.observers.tell(&Event::Preparing { prepared, of });
-            }
-            prepared += 1;
+            tell_progress(shared, &set, of);
         }
         let index = states.index_of(&site, || shared.check_registered(&site))?;
         let room = states.installed_room();
@@ -83,6 +80,15 @@ pub(super) fn prepare<'e, 's>(
 
 /// Observers are told each time that so many changes of a transaction are prepared: some milliseconds.
 const STRETCH: usize = if cfg!(test) { 4 } else { 4096 };
+
+/// Tells observers how far a transaction is prepared, if it is long.
+#[cold]
+fn tell_progress(shared: &Shared, set: &ChangeSet, of: usize) {
+    let prepared = set.changes.len() + set.unchanged + set.invalidated.len();
+    if prepared > 0 && prepared % STRETCH == 0 {
+        shared.observers.tell(&Event::Preparing { prepared, of });
+    }
+}
 
 /// What was filled into a template is not what was asked for.
 #[cold]
