@@ -226,7 +226,7 @@ fn render(inspect: &Inspect, input: &Input<'_>, paint: Paint) -> Result<Printed,
     if inspect.format == Format::Llvm {
         return Ok(Printed::AsIs(llvm::render(input.name, &file)?));
     }
-    let report = Report::of(inspect, input, &file)?;
+    let report = Report::of(inspect, (input.name, input.data), &file, input.mapped)?;
     Ok(match inspect.format {
         Format::Json => Printed::Json(json::render(&report)),
         _ => Printed::Text(text::render(&report, paint)),

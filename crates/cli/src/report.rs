@@ -15,7 +15,6 @@ use patchpoint::stackmap::{
 
 use crate::args::Inspect;
 use crate::disassemble::{Instruction, decode};
-use crate::files::Input;
 use crate::lines::{Lines, SourceLine};
 use crate::object_file::{MapSection, ObjectFile};
 use crate::problem::Problem;
@@ -158,17 +157,21 @@ pub(crate) struct LiveOutReport {
 }
 
 impl Report {
-    pub(crate) fn of(inspect: &Inspect, input: &Input<'_>, file: &ObjectFile<'_>) -> Result<Self, Problem> {
+    pub(crate) fn of(
+        inspect: &Inspect,
+        (name, data): (&str, &[u8]),
+        file: &ObjectFile<'_>,
+        mapped: Option<&Mapped>,
+    ) -> Result<Self, Problem> {
         let sections = file.map_sections()?;
         let has_any = !sections.is_empty() || Tables::are_in(file, &inspect.pc_section);
         // Of other files of a process it does not matter where they are.
-        let mapped = input.mapped.filter(|_| has_any);
-        let process = match mapped {
+        let process = match mapped.filter(|_| has_any) {
             Some(mapped) => Some((mapped, mapped.bias(&file.file)?)),
             None => None,
         };
         let bias = process.map_or(0, |(_, bias)| bias);
-        let tables = Tables::of(input.data, file, &inspect.pc_section, bias)?;
+        let tables = Tables::of(data, file, &inspect.pc_section, bias)?;
         if sections.is_empty() && tables.is_empty() {
             return Err(Problem::NoStackMap);
         }
@@ -203,8 +206,8 @@ impl Report {
             }
         }
         Ok(Self {
-            file: input.name.to_owned(),
-            process: input.mapped.map(Mapped::pid),
+            file: name.to_owned(),
+            process: mapped.map(Mapped::pid),
             format: file.format_name(),
             arch_name: file.arch_name(),
             endian: file.endian(),
