@@ -39,12 +39,7 @@ pub(super) fn all() -> Vec<Speed> {
     let bytes = bytes as f64 / SITES as f64;
     rows.push(Speed {
         what: "memory of a site beyond the map, of a million in 20,000 modules",
-        ours: Figure {
-            min: bytes,
-            median: bytes,
-            p90: bytes,
-            max: bytes,
-        },
+        ours: Figure::exactly(bytes),
         theirs: None,
         goal: Goal::Bytes(64.0),
     });

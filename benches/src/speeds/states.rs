@@ -18,12 +18,7 @@ pub(super) fn all() -> Vec<Speed> {
         let bytes = bytes as f64 / SITES as f64;
         Speed {
             what,
-            ours: Figure {
-                min: bytes,
-                median: bytes,
-                p90: bytes,
-                max: bytes,
-            },
+            ours: Figure::exactly(bytes),
             theirs: None,
             goal: Goal::Stated,
         }

@@ -200,7 +200,7 @@ mod table {
     }
 }
 
-/// Elsewhere there is none, and nothing gets past the check.
+/// On other systems there is none, and nothing gets past the check.
 #[cfg(not(target_os = "linux"))]
 mod table {
     use super::{CodeAddr, Error, Result, Site};
