@@ -2,7 +2,7 @@
 //! documentation tests.
 //!
 //! A block runs in the folder `guide/`; lines that begin with `#` are not shown in the book. Where
-//! a block is compiled and not run, or only shown, it says so by `no_run` or `text`.
+//! a block is compiled and not run, or only shown, it says so by `no_run` or `text`. What is in C and C++ is for `c.sh`.
 #![cfg(all(doctest, target_arch = "x86_64", target_os = "linux"))]
 
 macro_rules! chapters {

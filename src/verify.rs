@@ -18,6 +18,6 @@ pub use patchpoint_verify::{
     original, patchpoint_prefix,
 };
 pub(crate) use patchpoint_verify::{
-    Content, DecodedFunction, GateTemplate, OpenField, Place, Template, check_leaving, first_scalable,
-    is_call, is_jump, kept_registers, not_kept,
+    Content, DecodedFunction, GateTemplate, OpenField, Place, Template, are_nops, check_leaving,
+    first_scalable, is_call, is_jump, kept_registers, not_kept,
 };

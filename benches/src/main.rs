@@ -50,7 +50,7 @@ enum Benchmark {
         /// Writes the figures to a file, too.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
-        /// Only these parts: patching, xray, reading, lookups, loading.
+        /// Only these parts: patching, bulk, xray, reading, lookups, states, loading.
         #[arg(value_name = "PART")]
         parts: Vec<String>,
     },

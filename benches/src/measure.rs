@@ -16,6 +16,16 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// Of an amount, which is not measured again and again.
+    pub fn exactly(amount: f64) -> Self {
+        Self {
+            min: amount,
+            median: amount,
+            p90: amount,
+            max: amount,
+        }
+    }
+
     /// Of the times of some batches.
     pub fn of(mut times: Vec<f64>) -> Self {
         times.sort_by(f64::total_cmp);

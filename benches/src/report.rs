@@ -122,7 +122,7 @@ pub fn beside(rows: &[Row]) -> String {
             let ratio = with.ours.median / alone.ours.median;
             // What waits for every core, or is a system call, takes as much longer as the bare one
             // does.
-            let bare = ["Immediate", "ProcMem", "Toggle"]
+            let bare = ["Immediate", "behind a trap", "ProcMem", "Toggle"]
                 .iter()
                 .any(|word| with.what.contains(word));
             let waits = bare || with.what.starts_with("invalidate");

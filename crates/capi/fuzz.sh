@@ -47,9 +47,13 @@ printf '%d runs, the last: ' "$runs"
 cat fuzz.out
 
 cd - >/dev/null
-for program in cache frames code threads; do
+# One of them reads a second object.
+"$clang" -c -O2 -fPIC -o "$target/calls.o" tests/c/calls.c
+for program in cache frames code adopted threads; do
     build "$program"
-    (cd "$target" && ASAN_OPTIONS=detect_leaks=1 "./$program" "$object" >"$program.out" 2>"$program.err") ||
+    objects=("$object")
+    [ "$program" != adopted ] || objects+=("$target/calls.o")
+    (cd "$target" && ASAN_OPTIONS=detect_leaks=1 "./$program" "${objects[@]}" >"$program.out" 2>"$program.err") ||
         { echo "$program fails:"; tail -n 60 "$target/$program.err"; exit 1; }
     echo "$program: nothing found"
 done

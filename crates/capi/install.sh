@@ -3,7 +3,7 @@
 #
 #     crates/capi/install.sh PREFIX
 #
-# Where cargo-c is installed, `cargo cinstall -p patchpoint-capi --prefix PREFIX` does the same, without the CMake
+# Where cargo-c is installed, `cargo cinstall -p patchpoint-capi --prefix PREFIX --libdir lib` does the same, without the CMake
 # package and without versions of symbols: those need a linker script of our own, where rustc has one of its own. So the
 # shared library is linked here, of the static one. DESTDIR is put before PREFIX in the places that are written, and not
 # in what is written. PROFILE is `release` if nothing else is said; CC links.

@@ -13,3 +13,5 @@ if ! dpkg -s $packages >/dev/null 2>&1; then
     $sudo apt-get install -y --no-install-recommends $packages
 fi
 cargo run --release --no-default-features --features "llvm$llvm"
+# The program of the guide, whose IR has pointers without types.
+[ "$llvm" = 14 ] || cargo run --release --no-default-features --features "llvm$llvm" --bin first

@@ -122,6 +122,15 @@ fn shown_ir_is_that_of_the_object() {
     }
 }
 
+/// What needs LLVM in Rust is compiled and run with its example.
+#[test]
+fn the_program_with_inkwell_is_the_example() {
+    let example = read("../examples/inkwell/src/bin/first.rs");
+    let shown = all_blocks("rust,ignore");
+    assert_eq!(shown.len(), 1, "every other block is tested here");
+    assert_eq!(shown[0].1, example.trim_end());
+}
+
 #[test]
 fn the_recipe_for_gdb_is_the_file() {
     let recipe = read("../src/publish/trap/x86_64.gdb");

@@ -27,7 +27,7 @@ use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
 use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, StackAt};
 use crate::site::Site;
-use crate::verify::{self, Original};
+use crate::verify;
 
 /// Set in what an exit stub passes if that is a table. Neither a table nor a context is at an odd
 /// address.
@@ -165,10 +165,10 @@ impl ExitBlock for Arc<ExitTable> {
 pub(super) fn resumes_at(site: &Site, resumption: ExitResumption<'_>) -> Option<CodeAddr> {
     match resumption {
         ExitResumption::At(addr) => Some(addr),
-        // protection: only-nops-are-skipped
         ExitResumption::Displaced(bytes) => {
-            let held = verify::original(site.module().arch(), site.addr(), bytes);
-            (held == Ok(Original::Nops)).then(|| CodeAddr::new(site.addr().get() + bytes.len() as u64))
+            // protection: only-nops-are-skipped
+            let is_skipped = verify::are_nops(site.module().arch(), bytes);
+            is_skipped.then(|| CodeAddr::new(site.addr().get() + bytes.len() as u64))
         }
     }
 }

@@ -117,14 +117,14 @@ pub(super) fn change(preparation: &mut Preparation<'_>, request: Request<&Sequen
         Some(gate) => Branch::Gate(gate),
         None => Branch::Call,
     };
-    let original = Arc::clone(&preparation.state.lasting.original);
+    let original = preparation.state.original(site);
     let (new, status, sequence) = match request {
         Request::Restore => (original.to_vec(), Status::Original, None),
         Request::Retarget(sequence) => {
             let [Target::Addr(to)] = sequence.outline().targets() else {
                 return Err(Error::CallSiteOnly { site: site.name() });
             };
-            let new = branch_to(preparation, &branch, &original, to.get())?;
+            let new = branch_to(preparation, &branch, original, to.get())?;
             (new, Status::Patched, Some(sequence))
         }
         _ => return Err(Error::CallSiteOnly { site: site.name() }),

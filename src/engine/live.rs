@@ -45,6 +45,8 @@ mod gate;
 mod settle;
 mod trap;
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 pub(super) use arm::{Arming, arm};
@@ -77,6 +79,10 @@ pub(super) struct Armed {
     /// Whether a trap is the gate while it is exchanged: then it may lie in two quadwords.
     pub(super) is_trapped: bool,
     pub(super) original: OriginalCode,
+    /// What the site held before.
+    pub(super) displaced: Arc<[u8]>,
+    /// What it holds, or its gate, until it is changed.
+    pub(super) form: Arc<[u8]>,
     /// Of a call whose distance cannot be exchanged.
     pub(super) gate: Option<Gate>,
     /// The code that the site held, where that was more than nops; gates, and the stubs by which
@@ -271,7 +277,8 @@ fn check_exit(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, 
 /// The armed form comes back, whose bytes were checked when the site was armed. Where its patchable
 /// jump goes on to nops, and there is code that was settled, it jumps over that.
 fn restore(preparation: &mut Preparation<'_>, armed: &Armed) -> Result<Len> {
-    let (site, original) = (preparation.site, &preparation.state.lasting.original);
+    let (site, state) = (preparation.site, preparation.state);
+    let original = state.original(site);
     let patchable_jump = armed.patchable_jump;
     let used = if armed.is_trapped {
         let to = match armed.original {

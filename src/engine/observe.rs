@@ -80,6 +80,14 @@ pub enum Event<'a> {
         /// The site.
         site: &'a Site,
     },
+    /// So many changes of a transaction are prepared, of so many: told every few thousand of one that
+    /// is that long. Nothing has been written for it.
+    Preparing {
+        /// How many are.
+        prepared: usize,
+        /// How many it has.
+        of: usize,
+    },
     /// A transaction was refused, or has failed.
     Refused(Refused<'a>),
     /// Out-of-line code is reclaimed: no thread is in it.

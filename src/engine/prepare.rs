@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
-use super::change::{OldStub, SiteChange};
+use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exits::{ExitResumption, Role};
 use super::live::{self, JumpExchange};
-use super::observe::{Boxed, CodeOwner};
+use super::observe::{Boxed, CodeOwner, Event};
 use super::state::{
     self, ExitStub, ExitStubKind, Installed, ReturnOffsets, SiteState, StateIndex, States, Status, Stub,
 };
@@ -39,7 +39,11 @@ pub(super) fn prepare<'e, 's>(
     states.retired.make_room(requests.len());
     let mut set = states.room();
     set.changes.reserve(requests.len());
+    let of = requests.len();
     let collected = requests.try_for_each(|(site, request, if_invalid)| {
+        if since.is_some() {
+            tell_progress(shared, &set, of);
+        }
         let index = states.index_of(&site, || shared.check_registered(&site))?;
         let room = states.installed_room();
         let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
@@ -72,6 +76,18 @@ pub(super) fn prepare<'e, 's>(
         set.prepared = since.elapsed();
     }
     Ok(Prepared::new(engine, set))
+}
+
+/// Observers are told each time that so many changes of a transaction are prepared: some milliseconds.
+const STRETCH: usize = if cfg!(test) { 4 } else { 4096 };
+
+/// Tells observers how far a transaction is prepared, if it is long.
+#[cold]
+fn tell_progress(shared: &Shared, set: &ChangeSet, of: usize) {
+    let prepared = set.changes.len() + set.unchanged + set.invalidated.len();
+    if prepared > 0 && prepared % STRETCH == 0 {
+        shared.observers.tell(&Event::Preparing { prepared, of });
+    }
 }
 
 /// What was filled into a template is not what was asked for.
@@ -297,11 +313,11 @@ impl<'a> Preparation<'a> {
     /// The original bytes go through no assembler; what must hold for them is that they keep the
     /// return offsets.
     fn restore(&mut self) -> Result<Len> {
-        let lasting = &self.state.lasting;
-        let returns = state::returns_of(self.site, &lasting.displaced)?;
+        let (site, original) = (self.site, self.state.original(self.site));
+        let returns = state::returns_of(site, self.state.displaced(site))?;
         // protection: restore-keeps-return-offsets
-        state::check_keeps_return_offsets(self.site, &lasting.original, &returns, &self.new.return_offsets)?;
-        self.put(&lasting.original, &returns);
+        state::check_keeps_return_offsets(site, original, &returns, &self.new.return_offsets)?;
+        self.put(original, &returns);
         self.describe(Status::Original, None);
         Ok(self.site.reserved())
     }
@@ -378,7 +394,7 @@ impl<'a> Preparation<'a> {
                     )?);
                 }
                 Target::Deopt if deopt.is_none() => {
-                    let displaced = ExitResumption::Displaced(&self.state.lasting.displaced);
+                    let displaced = ExitResumption::Displaced(self.state.displaced(self.site));
                     environment.deopt = Some(self.exit_stub(ExitStubKind::Deopt, displaced)?);
                 }
                 _ => {}
@@ -393,7 +409,7 @@ impl<'a> Preparation<'a> {
         let Some(sequence) = self.installed_sequence() else {
             return self.exit_stub(
                 ExitStubKind::Invalidated,
-                ExitResumption::Displaced(&self.state.lasting.displaced),
+                ExitResumption::Displaced(self.state.displaced(self.site)),
             );
         };
         let addr = match &self.state.installed.stub {

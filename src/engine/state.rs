@@ -101,10 +101,6 @@ pub(super) struct Lasting {
     module: Module,
     /// The site's bytes.
     pub(super) range: CodeRange,
-    pub(super) original: Arc<[u8]>,
-    /// The original instructions that lose bytes to a sequence: the original bytes, and of a shadow
-    /// the rest of its last instruction.
-    pub(super) displaced: Arc<[u8]>,
     /// The stub of the sequence that a lost site may hold.
     pub(super) doubtful: Option<Box<Stub>>,
     /// Stubs that the runtime has published for it.
@@ -113,7 +109,7 @@ pub(super) struct Lasting {
     /// Bytes of its stubs and exit stubs that have been reclaimed.
     pub(super) reclaimed: u64,
     /// What arming has made of it, if it is live.
-    pub(super) live: Option<Armed>,
+    pub(super) live: Option<Box<Armed>>,
     /// Whether it is one of [`States::closed`].
     is_listed: bool,
     /// The version that closed it by a trap, if one has. It stays closed when it is patched.
@@ -209,40 +205,22 @@ impl SiteState {
     /// The state of a site that has not been changed yet, in which calls return to these offsets.
     fn unchanged(site: &Site, returns: &[u32]) -> Self {
         // protection: old-bytes-are-compared-before-the-first-patch
-        let displaced: Arc<[u8]> = site.displaced().into();
-        let reserved = site.reserved().as_usize();
-        let original = match displaced.len() == reserved {
-            true => Arc::clone(&displaced),
-            false => {
-                let original = displaced.get(..reserved);
-                let original = original.expect("what a site displaces begins with its reserved bytes");
-                original.into()
-            }
-        };
-        Self::new(site, original, displaced, returns, None)
+        Self::new(site, site.original(), returns, None)
     }
 
-    /// The state of a live site that has just been armed. What `restore` puts back is its armed
-    /// form.
-    pub(super) fn armed(site: &Site, displaced: Arc<[u8]>, armed: Arc<[u8]>, live: Armed) -> Self {
-        Self::new(site, armed, displaced, &[], Some(live))
+    /// The state of a live site that has just been armed.
+    pub(super) fn armed(site: &Site, armed: Armed) -> Self {
+        let form = Arc::clone(&armed.form);
+        Self::new(site, &form, &[], Some(Box::new(armed)))
     }
 
-    fn new(
-        site: &Site,
-        original: Arc<[u8]>,
-        displaced: Arc<[u8]>,
-        returns: &[u32],
-        live: Option<Armed>,
-    ) -> Self {
+    fn new(site: &Site, original: &[u8], returns: &[u32], live: Option<Box<Armed>>) -> Self {
         Self {
             version: 0,
-            installed: Box::new(Installed::original(&original, returns)),
+            installed: Box::new(Installed::original(original, returns)),
             lasting: Box::new(Lasting {
                 module: site.module().clone(),
                 range: site.range(),
-                original,
-                displaced,
                 doubtful: None,
                 published: Vec::new(),
                 exit_stubs: Vec::new(),
@@ -254,6 +232,25 @@ impl SiteState {
                 kind: None,
                 template: Cell::default(),
             }),
+        }
+    }
+
+    /// What `restore` puts back into the site, whose state this is: what it held when it was
+    /// registered, or its armed form.
+    #[inline]
+    pub(super) fn original<'a>(&'a self, site: &'a Site) -> &'a [u8] {
+        match &self.lasting.live {
+            Some(armed) => &armed.form,
+            None => site.original(),
+        }
+    }
+
+    /// The instructions that lose bytes to a sequence: what the site held when it was registered, and
+    /// of a shadow the rest of its last instruction.
+    pub(super) fn displaced<'a>(&'a self, site: &'a Site) -> &'a [u8] {
+        match &self.lasting.live {
+            Some(armed) => &armed.displaced,
+            None => site.displaced(),
         }
     }
 
@@ -284,7 +281,7 @@ impl SiteState {
             ..
         } = *self.lasting;
         let of_no_change = CodeOwner { site, generation: 0 };
-        let armed = live.into_iter().flat_map(|armed| armed.stubs);
+        let armed = live.into_iter().flat_map(|armed| armed.stubs.into_iter());
         let others = armed.chain(published).map(|slot| (of_no_change, slot));
         let exit_stubs = exit_stubs
             .into_iter()

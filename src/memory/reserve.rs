@@ -74,11 +74,17 @@ fn candidates(reach: Reach, len: u64) -> impl Iterator<Item = CodeAddr> {
         Reach::Near { code, .. } => (code.start().get().saturating_sub(len), code.end().get()),
         Reach::Anywhere | Reach::Low2GiB => (0, within.start().get()),
     };
-    let (below, above) = (below & !(page - 1), above.next_multiple_of(page));
+    // Nothing is above code in the last page of all addresses.
+    let (below, above) = (below & !(page - 1), above.checked_next_multiple_of(page));
     let step = STEP.min(within.len() / 512).max(1).next_multiple_of(page);
     let steps = within.len() / step + 1;
     (0..steps)
-        .flat_map(move |k| [above.checked_add(k * step), below.checked_sub(k * step)])
+        .flat_map(move |k| {
+            [
+                above.and_then(|above| above.checked_add(k * step)),
+                below.checked_sub(k * step),
+            ]
+        })
         .flatten()
         .map(CodeAddr::new)
         // protection: placed-in-the-window
@@ -121,6 +127,14 @@ mod tests {
             let high = code.end().get().max(at.get() + len);
             assert!(high - low <= within, "{at}");
         }
+    }
+
+    #[test]
+    fn code_at_the_end_of_all_addresses_has_candidates_below_it() {
+        let code = CodeRange::new(CodeAddr::new(u64::MAX - 0x10), 8).unwrap();
+        let tried: Vec<_> = candidates(near(code), 0x1000).collect();
+        assert!(!tried.is_empty());
+        assert!(tried.iter().all(|at| *at < code.start()), "{tried:x?}");
     }
 
     #[test]

@@ -29,6 +29,7 @@ impl Observer for Tracing {
             }
             Event::Changed(changed) => told(changed),
             Event::Settled { site } => debug!(target: TARGET, site = display(site.name()), "settled"),
+            Event::Preparing { prepared, of } => trace!(target: TARGET, prepared, of, "preparing"),
             Event::Refused(refused) => {
                 let site = refused.site.map(|site| display(site.name()));
                 let (error, generation) = (refused.error, refused.generation);

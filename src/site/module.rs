@@ -579,6 +579,12 @@ impl Site {
         original.expect("registration has kept what the site held")
     }
 
+    /// The reserved bytes as they were then.
+    pub(crate) fn original(&self) -> &[u8] {
+        let original = self.displaced().get(..self.reserved().as_usize());
+        original.expect("what a site displaces begins with its reserved bytes")
+    }
+
     /// The memory in which it is.
     pub(crate) fn memory(&self) -> Result<&Arc<dyn CodeMemory>> {
         self.memory_at(self.addr())

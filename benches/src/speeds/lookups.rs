@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use patchpoint::addr::CodeAddr;
 use patchpoint::engine::Engine;
-use patchpoint::site::Module;
+use patchpoint::site::{Module, Site};
 
 use super::{Goal, Speed};
 use crate::made::{SyntheticModules, shape};
@@ -37,12 +39,7 @@ pub(super) fn all() -> Vec<Speed> {
     let bytes = bytes as f64 / SITES as f64;
     rows.push(Speed {
         what: "memory of a site beyond the map, of a million in 20,000 modules",
-        ours: Figure {
-            min: bytes,
-            median: bytes,
-            p90: bytes,
-            max: bytes,
-        },
+        ours: Figure::exactly(bytes),
         theirs: None,
         goal: Goal::Bytes(64.0),
     });
@@ -86,7 +83,7 @@ fn lookups(engine: &Engine, addrs: &[CodeAddr]) -> Vec<Speed> {
         chosen.clone()
     };
     let choose = std::cell::RefCell::new(&mut choose);
-    let mut by_addr = || {
+    let by_addr = || {
         let chosen: Vec<CodeAddr> = choose.borrow_mut()().into_iter().map(|at| addrs[at]).collect();
         time(|| {
             for addr in &chosen {
@@ -94,7 +91,7 @@ fn lookups(engine: &Engine, addrs: &[CodeAddr]) -> Vec<Speed> {
             }
         })
     };
-    let mut by_id = || {
+    let by_id = || {
         let chosen = choose.borrow_mut()();
         time(|| {
             for id in &chosen {
@@ -102,7 +99,7 @@ fn lookups(engine: &Engine, addrs: &[CodeAddr]) -> Vec<Speed> {
             }
         })
     };
-    let mut in_map = || {
+    let in_map = || {
         let chosen: Vec<u64> = choose.borrow_mut()().into_iter().map(|at| keys[at]).collect();
         time(|| {
             for key in &chosen {
@@ -110,7 +107,29 @@ fn lookups(engine: &Engine, addrs: &[CodeAddr]) -> Vec<Speed> {
             }
         })
     };
-    let [addr, id, map] = interleave(EFFORT, [&mut by_addr, &mut by_id, &mut in_map]);
+    let committing = Committing::default();
+    let beside = |lookups: &dyn Fn() -> Duration| committing.beside(lookups);
+    let [addr, id, map, addr_beside, id_beside, map_beside] = std::thread::scope(|scope| {
+        scope.spawn(|| committing.run(engine));
+        let figures = interleave(
+            EFFORT,
+            [
+                &mut || by_addr(),
+                &mut || by_id(),
+                &mut || in_map(),
+                &mut || beside(&by_addr),
+                &mut || beside(&by_id),
+                &mut || beside(&in_map),
+            ],
+        );
+        committing.stop.store(true, Ordering::Relaxed);
+        figures
+    });
+    println!(
+        "{} lookups beside {} transactions of {COMMITTED} sites",
+        3 * LOOKUPS * EFFORT.batches,
+        committing.count.load(Ordering::Relaxed)
+    );
     let with = "std's HashMap<u64, u32> of a million random keys";
     vec![
         Speed::against(
@@ -125,5 +144,65 @@ fn lookups(engine: &Engine, addrs: &[CodeAddr]) -> Vec<Speed> {
             with,
             Goal::AtMost(1.5),
         ),
+        Speed::against(
+            "site_at(address), beside a thread that commits",
+            [addr_beside, map_beside.clone()],
+            "the same map beside that thread",
+            Goal::AtMost(1.5),
+        ),
+        Speed::against(
+            "sites(id), beside a thread that commits",
+            [id_beside, map_beside],
+            "the same map beside that thread",
+            Goal::AtMost(1.5),
+        ),
     ]
+}
+
+/// The sites of a transaction of the thread that commits.
+const COMMITTED: usize = 1000;
+
+/// What is told to a thread that commits, and what it tells.
+#[derive(Default)]
+struct Committing {
+    wanted: AtomicBool,
+    stop: AtomicBool,
+    /// The transactions that it has committed.
+    count: AtomicUsize,
+}
+
+impl Committing {
+    /// Commits transactions over some of the sites that are looked up, while that is wanted.
+    fn run(&self, engine: &Engine) {
+        let sites: Vec<Site> = (0..COMMITTED as u64)
+            .flat_map(|id| engine.sites(id * 997).unwrap())
+            .collect();
+        let mut turn = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            if !self.wanted.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+                continue;
+            }
+            turn += 1;
+            let sequence = subject::hit(256 + 8 * (turn % 2));
+            let mut transaction = engine.transaction();
+            for site in &sites {
+                transaction.patch_site(site, &sequence).unwrap();
+            }
+            black_box(transaction.commit().unwrap());
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Measures lookups from when a transaction has been committed, and more follow.
+    fn beside(&self, lookups: &dyn Fn() -> Duration) -> Duration {
+        let before = self.count.load(Ordering::Relaxed);
+        self.wanted.store(true, Ordering::Relaxed);
+        while self.count.load(Ordering::Relaxed) == before {
+            std::thread::yield_now();
+        }
+        let took = lookups();
+        self.wanted.store(false, Ordering::Relaxed);
+        took
+    }
 }

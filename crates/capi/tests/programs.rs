@@ -43,6 +43,20 @@ fn code_of_ones_own_is_told_redirected_and_changed_in_transactions() {
 }
 
 #[test]
+fn code_that_others_placed_is_adopted_left_and_its_calls_are_retargeted() {
+    let folder = root().join("tests/c");
+    let binary = compile("cc", &["-std=gnu99"], &folder.join("adopted.c"), "adopted");
+    let calls = binary.with_extension("calls.o");
+    let compile = ["-c", "-O2", "-fPIC", "-o"];
+    run(Command::new("cc")
+        .args(compile)
+        .arg(&calls)
+        .arg(folder.join("calls.c")));
+    let told = run(Command::new(binary).arg(object()).arg(calls));
+    assert_eq!(told, "adopted: patched, left, retargeted\n");
+}
+
+#[test]
 fn threads_execute_code_that_is_patched() {
     assert_eq!(program("threads"), "threads: live, by signal, by callbacks\n");
 }

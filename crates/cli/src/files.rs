@@ -202,7 +202,9 @@ impl<T, F: FnMut(&Input<'_>) -> Result<T, Problem>> Each<T, F> {
             };
             match (self.one)(&input) {
                 Err(Problem::NoStackMap) => continue,
-                Err(Problem::NoSuchId { id, have }) => self.lacks(input.name, Problem::NoSuchId { id, have }),
+                Err(problem @ (Problem::NoSuchId { .. } | Problem::NoSection(_))) => {
+                    self.lacks(input.name, problem);
+                }
                 done => self.note(input.name, done),
             }
             found = true;

@@ -22,8 +22,8 @@ pub(crate) fn render(report: &Report) -> Value {
         Endian::Little => "little",
         Endian::Big => "big",
     };
-    object([
-        ("file", report.file.as_str().into()),
+    let process = report.process.map(|pid| ("process", pid.into()));
+    let rest = [
         ("format", report.format.into()),
         ("architecture", report.arch_name.into()),
         ("endian", endian.into()),
@@ -31,7 +31,9 @@ pub(crate) fn render(report: &Report) -> Value {
         ("pc_sections", list(&report.tables.pc_sections, pc_section)),
         ("covered", list(&report.tables.covered, covered)),
         ("gc_maps", list(&report.tables.gc_maps, gc_map)),
-    ])
+    ];
+    let file = [("file", report.file.as_str().into())];
+    chained(file.into_iter().chain(process).chain(rest))
 }
 
 /// Its fields in their order. The macro `json` would copy all that is inside.
@@ -42,6 +44,11 @@ pub(crate) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
             .into_iter()
             .collect(),
     )
+}
+
+/// Fields of which some are not always there.
+fn chained<'a>(fields: impl Iterator<Item = (&'a str, Value)>) -> Value {
+    Value::Object(fields.map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
 /// The text of a report.
@@ -201,8 +208,7 @@ fn record(record: &RecordReport) -> Value {
         ("site", record.site.as_ref().map(|at| site(record, at)).into()),
     ];
     let source = source.map(|source| ("source", source));
-    let fields = start.into_iter().chain(source).chain(rest);
-    Value::Object(fields.map(|(key, value)| (key.to_owned(), value)).collect())
+    chained(start.into_iter().chain(source).chain(rest))
 }
 
 fn statepoint(statepoint: &StatepointReport) -> Value {
@@ -267,7 +273,7 @@ fn site(record: &RecordReport, site: &Site) -> Value {
         Reserved::AtMost(bytes) => (Some(bytes), "at_most"),
         Reserved::Unknown => (None, "unknown"),
     };
-    object([
+    let fields = [
         ("reserved", bytes.into()),
         ("reserved_source", source.into()),
         ("warning", site.warning.clone().into()),
@@ -275,7 +281,10 @@ fn site(record: &RecordReport, site: &Site) -> Value {
             "instructions",
             list(&site.instructions, |one| instruction(record, one)),
         ),
-    ])
+    ];
+    let now = record.now.as_ref();
+    let now = now.map(|now| ("now", list(now, |one| instruction(record, one))));
+    chained(fields.into_iter().chain(now))
 }
 
 fn instruction(record: &RecordReport, instruction: &Instruction) -> Value {

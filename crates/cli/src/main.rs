@@ -74,7 +74,6 @@ use paint::Paint;
 use problem::Problem;
 use report::Report;
 use shapes::Shapes;
-use tables::Tables;
 
 /// How a command ended that could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +129,7 @@ fn run_command(command: &Command, paint: Paint, demangle: bool) -> Done {
     match command {
         Command::Inspect(inspect) => {
             let one = |input: &Input<'_>| Ok((render(inspect, input, paint)?, Outcome::Fine));
-            printed(files::each(&inspect.files, None, one), command, demangle)
+            printed(files::each(&inspect.files, inspect.pid, one), command, demangle)
         }
         Command::Sites(sites) => with_shapes(command, &sites.code, demangle, |input, shapes| {
             Ok((sites::render(sites, input, shapes, paint)?, Outcome::Fine))
@@ -227,8 +226,7 @@ fn render(inspect: &Inspect, input: &Input<'_>, paint: Paint) -> Result<Printed,
     if inspect.format == Format::Llvm {
         return Ok(Printed::AsIs(llvm::render(input.name, &file)?));
     }
-    let tables = Tables::of(input.data, &file, &inspect.pc_section)?;
-    let report = Report::of(inspect, input.name, &file, tables)?;
+    let report = Report::of(inspect, (input.name, input.data), &file, input.mapped)?;
     Ok(match inspect.format {
         Format::Json => Printed::Json(json::render(&report)),
         _ => Printed::Text(text::render(&report, paint)),

@@ -14,9 +14,11 @@ use patchpoint::stackmap::{
 };
 
 use crate::args::Inspect;
+use crate::disassemble::{Instruction, decode};
 use crate::lines::{Lines, SourceLine};
 use crate::object_file::{MapSection, ObjectFile};
 use crate::problem::Problem;
+use crate::process::Mapped;
 use crate::progress::Progress;
 use crate::relocate::{CodePlace, Relocated, relocate};
 use crate::site::{RecordCode, RecordKind, Site, kind, site};
@@ -25,6 +27,8 @@ use crate::tables::Tables;
 
 pub(crate) struct Report {
     pub(crate) file: String,
+    /// The process that has it in its memory.
+    pub(crate) process: Option<u32>,
     pub(crate) format: &'static str,
     pub(crate) arch_name: &'static str,
     pub(crate) endian: Endian,
@@ -97,7 +101,7 @@ pub(crate) struct FunctionReport {
     pub(crate) section: Option<String>,
     /// In the section.
     pub(crate) offset: Option<u64>,
-    /// In a linked file.
+    /// In a linked file, or in the process that has it in its memory.
     pub(crate) address: Option<u64>,
     pub(crate) size: Option<u64>,
     pub(crate) stack_size: Option<u64>,
@@ -120,6 +124,8 @@ pub(crate) struct RecordReport {
     pub(crate) locations: Vec<LocationReport>,
     pub(crate) live_outs: Vec<LiveOutReport>,
     pub(crate) site: Option<Site>,
+    /// What a process has there, where that is something else than its file has.
+    pub(crate) now: Option<Vec<Instruction>>,
     /// What the relocations in the site refer to, by the offset in the function.
     pub(crate) references: BTreeMap<u64, String>,
 }
@@ -153,16 +159,25 @@ pub(crate) struct LiveOutReport {
 impl Report {
     pub(crate) fn of(
         inspect: &Inspect,
-        name: &str,
+        (name, data): (&str, &[u8]),
         file: &ObjectFile<'_>,
-        tables: Tables,
+        mapped: Option<&Mapped>,
     ) -> Result<Self, Problem> {
         let sections = file.map_sections()?;
+        let has_any = !sections.is_empty() || Tables::are_in(file, &inspect.pc_section);
+        // Of other files of a process it does not matter where they are.
+        let process = match mapped.filter(|_| has_any) {
+            Some(mapped) => Some((mapped, mapped.bias(&file.file)?)),
+            None => None,
+        };
+        let bias = process.map_or(0, |(_, bias)| bias);
+        let tables = Tables::of(data, file, &inspect.pc_section, bias)?;
         if sections.is_empty() && tables.is_empty() {
             return Err(Problem::NoStackMap);
         }
         let mut reporter = Reporter {
             file,
+            process,
             arch: file.arch(),
             symbols: Symbols::of(file),
             references: references(file),
@@ -192,6 +207,7 @@ impl Report {
         }
         Ok(Self {
             file: name.to_owned(),
+            process: mapped.map(Mapped::pid),
             format: file.format_name(),
             arch_name: file.arch_name(),
             endian: file.endian(),
@@ -203,6 +219,8 @@ impl Report {
 
 struct Reporter<'f, 'data> {
     file: &'f ObjectFile<'data>,
+    /// What has it in its memory, and how far from the addresses of the file.
+    process: Option<(&'f Mapped, u64)>,
     arch: Option<Arch>,
     symbols: Symbols,
     references: BTreeMap<CodePlace, String>,
@@ -309,13 +327,37 @@ impl<'data> Reporter<'_, 'data> {
                 .as_ref()
                 .and_then(|section| section.name().ok().map(str::to_owned)),
             offset: code.place.map(|place| place.offset),
-            address: found.as_ref().map(|found| found.address).filter(|_| linked),
+            address: found
+                .as_ref()
+                .map(|found| found.address.wrapping_add(self.bias()))
+                .filter(|_| linked),
             size: code.size,
             stack_size: match function.stack_size() {
                 StackSize::Known(bytes) => Some(bytes),
                 StackSize::Unknown => None,
             },
         })
+    }
+
+    fn bias(&self) -> u64 {
+        self.process.map_or(0, |(_, bias)| bias)
+    }
+
+    /// What the process has where the file has these instructions, if that is something else.
+    fn now(&self, function: &FunctionCode<'_>, site: &Site) -> Result<Option<Vec<Instruction>>, Problem> {
+        let (Some((mapped, bias)), Some(first)) = (self.process, site.instructions.first()) else {
+            return Ok(None);
+        };
+        let before: Vec<u8> = site
+            .instructions
+            .iter()
+            .flat_map(|one| one.bytes.iter().copied())
+            .collect();
+        let at = function.address.wrapping_add(bias).wrapping_add(first.offset);
+        let now = mapped.read(at, before.len())?;
+        let decoded = || decode(self.arch, self.file.endian(), &now, first.offset);
+        // protection: inspect-says-what-a-process-holds
+        Ok((now != before).then(decoded))
     }
 
     fn code(&self, place: CodePlace, size: u64) -> Option<FunctionCode<'data>> {
@@ -358,6 +400,11 @@ impl<'data> Reporter<'_, 'data> {
         let given = self.reserved.get(&record.id().get()).copied();
         let site = code.map(|code| site(kind, &code, given, record.reserved()));
         let both = site.as_ref().zip(function);
+        let now = match both {
+            // Of a statepoint, nothing that is there belongs to it.
+            Some((site, function)) if kind != RecordKind::Statepoint => self.now(function, site)?,
+            _ => None,
+        };
         // Without code nothing refers to anything.
         let references = both.map_or_else(BTreeMap::new, |(site, function)| {
             let end = site
@@ -397,6 +444,7 @@ impl<'data> Reporter<'_, 'data> {
                 .map(|live_out| LiveOutReport::of(self.arch, live_out))
                 .collect(),
             site,
+            now,
             references,
         })
     }

@@ -76,7 +76,7 @@ impl FromStr for PcSpec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedAddress {
     pub(crate) name: Option<String>,
-    /// In a linked file.
+    /// In a linked file, or in the process that has it in its memory.
     pub(crate) address: Option<u64>,
 }
 
@@ -131,8 +131,13 @@ pub(crate) struct GcEntry {
 }
 
 impl Tables {
-    /// Those that a file has, and those that are asked for.
-    pub(crate) fn of(data: &[u8], file: &ObjectFile<'_>, specs: &[PcSpec]) -> Result<Self, Problem> {
+    /// Those that a file has, and those that are asked for; so far from a linked file's addresses.
+    pub(crate) fn of(
+        data: &[u8],
+        file: &ObjectFile<'_>,
+        specs: &[PcSpec],
+        bias: u64,
+    ) -> Result<Self, Problem> {
         let names: Vec<&str> = file
             .file
             .sections()
@@ -141,16 +146,22 @@ impl Tables {
         if let Some(spec) = specs.iter().find(|spec| !names.contains(&spec.section.as_str())) {
             return Err(Problem::NoSection(spec.section.clone()));
         }
-        let has_tables = names.iter().any(|name| [COVERED, ATOMICS].contains(name));
-        let has_any = has_tables || !specs.is_empty() || gc_symbols(file).next().is_some();
-        if file.file.format() != BinaryFormat::Elf || !has_any {
+        if !Self::are_in(file, specs) {
             return Ok(Self::default());
         }
         let source = match file.file.kind() {
             ObjectKind::Relocatable => Source::link(data, file)?,
-            _ => Source::as_is(file)?,
+            _ => Source::as_is(file, bias)?,
         };
         source.read(specs)
+    }
+
+    /// Whether a file has any, or any are asked for.
+    pub(crate) fn are_in(file: &ObjectFile<'_>, specs: &[PcSpec]) -> bool {
+        let mut names = file.file.sections().filter_map(|section| section.name().ok());
+        let has_tables = names.any(|name| [COVERED, ATOMICS].contains(&name));
+        let has_any = has_tables || !specs.is_empty() || gc_symbols(file).next().is_some();
+        file.file.format() == BinaryFormat::Elf && has_any
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -174,7 +185,8 @@ struct Source {
     gc_maps: Vec<(String, Vec<u8>)>,
     names: Names,
     endian: Endian,
-    is_linked: bool,
+    /// How far from the addresses of the file, if that is linked.
+    bias: Option<u64>,
     /// The sections whose addresses take eight bytes.
     wide: Vec<String>,
 }
@@ -206,12 +218,12 @@ impl Source {
             gc_maps,
             names,
             endian: file.endian(),
-            is_linked: false,
+            bias: None,
             wide: wide_sections(file),
         })
     }
 
-    fn as_is(file: &ObjectFile<'_>) -> Result<Self, Problem> {
+    fn as_is(file: &ObjectFile<'_>, bias: u64) -> Result<Self, Problem> {
         let mut tables = Vec::new();
         for section in file.file.sections() {
             let Ok(name) = section.name() else { continue };
@@ -235,7 +247,7 @@ impl Source {
             names: names_in(file),
             tables,
             endian: file.endian(),
-            is_linked: true,
+            bias: Some(bias),
             wide: wide_sections(file),
         })
     }
@@ -274,7 +286,7 @@ impl Source {
     fn place(&self, addr: CodeAddr) -> NamedAddress {
         NamedAddress {
             name: self.names.get(addr),
-            address: self.is_linked.then(|| addr.get()),
+            address: self.bias.map(|bias| addr.get().wrapping_add(bias)),
         }
     }
 

@@ -42,6 +42,7 @@ fn objects() -> Vec<String> {
 fn inspect(name: &str, format: Format, reserved: &[(u64, u32)]) -> Inspect {
     Inspect {
         files: vec![name.to_owned()],
+        pid: None,
         lines: true,
         format,
         reserved: reserved

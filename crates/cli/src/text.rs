@@ -12,7 +12,7 @@ use crate::paint::{Paint, Style};
 use crate::report::{
     FrameReport, FunctionReport, Layout, LiveOutReport, LocationReport, MapReport, RecordReport, Report,
 };
-use crate::site::{RecordKind, Reserved, Site};
+use crate::site::{RecordKind, Reserved};
 use crate::words::{count, count_u64};
 
 /// Writes the report.
@@ -38,7 +38,11 @@ impl Text {
 
     fn report(&mut self, report: &Report) -> fmt::Result {
         let file = self.paint(Style::Bold, &report.file);
-        writeln!(self.out, "{file}: {}, {}", report.format, report.arch_name)?;
+        write!(self.out, "{file}: {}, {}", report.format, report.arch_name)?;
+        if let Some(pid) = report.process {
+            write!(self.out, ", as it runs in process {pid}")?;
+        }
+        writeln!(self.out)?;
         for map in &report.maps {
             self.map(map)?;
         }
@@ -172,20 +176,21 @@ impl Text {
         }
         match &record.site {
             // Of a statepoint, nothing that is there belongs to it.
-            Some(site) if record.kind != RecordKind::Statepoint => self.code(record, site),
-            _ => Ok(()),
+            Some(site) if record.kind != RecordKind::Statepoint => {
+                self.code("code", record, &site.instructions)?;
+            }
+            _ => {}
+        }
+        match &record.now {
+            Some(now) => self.code("now", record, now),
+            None => Ok(()),
         }
     }
 
-    fn code(&mut self, record: &RecordReport, site: &Site) -> fmt::Result {
-        let width = site
-            .instructions
-            .iter()
-            .map(|i| i.encoding.len())
-            .max()
-            .unwrap_or(0);
-        for (index, instruction) in site.instructions.iter().enumerate() {
-            let heading = if index == 0 { "code" } else { "" };
+    fn code(&mut self, word: &str, record: &RecordReport, instructions: &[Instruction]) -> fmt::Result {
+        let width = instructions.iter().map(|i| i.encoding.len()).max().unwrap_or(0);
+        for (index, instruction) in instructions.iter().enumerate() {
+            let heading = if index == 0 { word } else { "" };
             let offset = format!("+{:#x}", instruction.offset);
             let text = words(instruction);
             write!(

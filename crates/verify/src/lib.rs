@@ -123,6 +123,7 @@ pub use error::{Error, ErrorKind, InstructionAt, Result};
 pub use exchange::{check_exchange, check_rewrite, check_trap};
 pub use field::OpenField;
 pub use listing::{ListingLine, disassemble};
+pub use nops::are_nops;
 pub use original::{DecodedFunction, Original, boundaries, is_call, is_jump, original, patchpoint_prefix};
 pub use policy::{callee_saved, kept_registers, not_kept};
 pub use scalable::first_scalable;

@@ -7,7 +7,8 @@ use patchpoint_isa::Arch;
 
 /// Whether these bytes are nops in the forms that producers pad with, all of them. It is quicker
 /// than decoding them, and says no of other instructions that do nothing.
-pub(super) fn are_all(arch: Arch, bytes: &[u8]) -> bool {
+#[must_use]
+pub fn are_nops(arch: Arch, bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while !rest.is_empty() {
         let len = match arch {
@@ -72,14 +73,17 @@ mod tests {
             for units in 0..40 {
                 let mut bytes = Vec::new();
                 patchpoint_isa::nops::put(arch, 4 * units, &mut bytes);
-                assert!(are_all(arch, &bytes), "{arch:?} {bytes:02x?}");
+                assert!(are_nops(arch, &bytes), "{arch:?} {bytes:02x?}");
                 // A byte that makes another instruction of the last.
                 if let Some(last) = bytes.last_mut() {
                     *last ^= 0xf5;
                     let is_displacement = arch == Arch::X86_64 && bytes.len() > 3;
-                    assert!(is_displacement || !are_all(arch, &bytes), "{arch:?} {bytes:02x?}");
+                    assert!(
+                        is_displacement || !are_nops(arch, &bytes),
+                        "{arch:?} {bytes:02x?}"
+                    );
                     bytes.pop();
-                    assert!(bytes.is_empty() || !are_all(arch, &bytes) || arch == Arch::X86_64);
+                    assert!(bytes.is_empty() || !are_nops(arch, &bytes) || arch == Arch::X86_64);
                 }
             }
         }
@@ -90,7 +94,7 @@ mod tests {
         let nop: &[u8] = &[0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0];
         for prefixes in 0..=6 {
             let bytes = [&[0x66].repeat(prefixes), nop].concat();
-            assert!(are_all(Arch::X86_64, &bytes), "{bytes:02x?}");
+            assert!(are_nops(Arch::X86_64, &bytes), "{bytes:02x?}");
         }
         let others: [&[u8]; 9] = [
             &[0x66; 7],
@@ -104,9 +108,9 @@ mod tests {
             &[0x0f, 0x1e, 0xfa],
         ];
         for bytes in others {
-            assert!(!are_all(Arch::X86_64, bytes), "{bytes:02x?}");
+            assert!(!are_nops(Arch::X86_64, bytes), "{bytes:02x?}");
         }
         let longer = [&[0x66].repeat(7), nop].concat();
-        assert!(!are_all(Arch::X86_64, &longer));
+        assert!(!are_nops(Arch::X86_64, &longer));
     }
 }

@@ -51,7 +51,7 @@ pub fn original(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Result<Original> {
         return Err(refused(addr.get(), "would wrap around the address space"));
     }
     // Most patchpoints; decoding them is most of what the first patch of a site takes.
-    if nops::are_all(arch, bytes) {
+    if nops::are_nops(arch, bytes) {
         return Ok(Original::Nops);
     }
     let mut code = Vec::with_capacity(bytes.len() / 3);

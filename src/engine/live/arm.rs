@@ -87,10 +87,12 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
             patchable_jump: arming.patchable_jump,
             is_trapped: arming.is_trapped,
             original: arming.code,
+            displaced: arming.original,
+            form: arming.installed,
             gate: arming.gate,
             stubs: arming.stubs,
         };
-        let state = SiteState::armed(&arming.site, arming.original, arming.installed, armed);
+        let state = SiteState::armed(&arming.site, armed);
         states.insert_armed(&arming.site, state);
     }
     Ok(())

@@ -75,7 +75,7 @@ pub(super) fn change(
 ) -> Result<Len> {
     let (site, state) = (preparation.site, preparation.state);
     let trap = exchange::trap(site.module().arch());
-    let (addr, original) = (site.addr(), &state.lasting.original);
+    let (addr, original) = (site.addr(), state.original(site));
     let old = state.installed.bytes.clone();
     let mut new = short::of(original);
     if !restores {
@@ -103,7 +103,7 @@ pub(super) fn change(
         }
     } else {
         // Where it is a jump, nobody has been between its bytes for a grace period.
-        let returns = *old == **original && returns_between(site, patchable_jump);
+        let returns = *old == *original && returns_between(site, patchable_jump);
         // protection: threads-between-old-instructions-are-waited-for
         if !returns && may_rewrite(preparation, to, (&old, &new))? {
             preparation.put(&new, &[]);

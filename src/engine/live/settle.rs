@@ -335,7 +335,7 @@ fn plan_as_jump(state: &SiteState, site: &Site) -> Result<Option<Planned>> {
 
 /// A site that jumps to its stub gets the code of that behind the jump, if it fits.
 fn plan_in_place(state: &SiteState, site: &Site, armed: &Armed) -> Result<Option<Planned>> {
-    let (installed, original) = (&state.installed, &state.lasting.original);
+    let (installed, original) = (&state.installed, state.original(site));
     let patchable_jump = armed.patchable_jump;
     let bytes = match (installed.status, &installed.sequence) {
         // What would restore it is behind its gate.
@@ -346,7 +346,7 @@ fn plan_in_place(state: &SiteState, site: &Site, armed: &Armed) -> Result<Option
         }
         // It jumps over what was settled there before.
         (Status::Original, _) if armed.original == OriginalCode::Nops => {
-            let is_armed = *installed.bytes == **original;
+            let is_armed = *installed.bytes == *original;
             (!is_armed).then(|| short::of(original))
         }
         _ => None,

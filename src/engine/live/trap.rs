@@ -40,11 +40,11 @@ fn invalidate(preparation: &mut Preparation<'_>) -> Result<Len> {
     check(preparation.shared, site)?;
     let trap = exchange::trap(site.module().arch());
     let exit_stub = preparation.invalidation_exit_stub()?;
-    let mut new = preparation.state.lasting.original.to_vec();
+    let mut new = preparation.state.original(site).to_vec();
     let changed = new.get_mut(..trap.len()).ok_or_else(|| too_short(site, trap))?;
     let old = changed.to_vec();
     changed.copy_from_slice(trap);
-    verify::check_trap(&site.context(&[]), &preparation.state.lasting.original, &new)?;
+    verify::check_trap(&site.context(&[]), preparation.state.original(site), &new)?;
     let len = Len::new(trap.len() as u32);
     preparation.put(&new, &[]);
     preparation.describe(Status::Invalidated, None);
@@ -200,7 +200,7 @@ mod table {
     }
 }
 
-/// Elsewhere there is none, and nothing gets past the check.
+/// On other systems there is none, and nothing gets past the check.
 #[cfg(not(target_os = "linux"))]
 mod table {
     use super::{CodeAddr, Error, Result, Site};

@@ -36,6 +36,7 @@ impl Observer for Log {
                 format!("{id} {:?} {generation} of {}", changed.became, changed.sites)
             }
             Event::Settled { site } => format!("{} settled", site.id().get()),
+            Event::Preparing { prepared, of } => format!("prepared {prepared} of {of}"),
             Event::Refused(refused) => {
                 assert!(refused.after > Duration::ZERO);
                 let error = format!("{:?}", refused.error);
@@ -130,6 +131,24 @@ fn every_change_of_a_quiescent_site_is_told_once_and_in_order() {
 
     engine.unregister(module, &grace_period()).unwrap();
     assert_eq!(log.take(), ["reclaimed 1/1", "unregistered 2"]);
+}
+
+#[test]
+fn long_transactions_tell_how_far_they_are() {
+    let (engine, log) = watched();
+    let functions: Vec<Written> = (1..=9).map(identity).collect();
+    let text = Text::new(&functions);
+    let module = register(&engine, &text, &functions);
+    log.take();
+    let mut all = engine.transaction();
+    for site in module.sites() {
+        all.patch_site(&site, &plus(3)).unwrap();
+    }
+    all.commit().unwrap();
+    let told = log.take();
+    assert_eq!(told[..2], ["prepared 4 of 9", "prepared 8 of 9"]);
+    assert_eq!((told.len(), &*told[2]), (11, "1 Patched 1 of 9"));
+    engine.unregister(module, &grace_period()).unwrap();
 }
 
 #[test]

@@ -35,6 +35,7 @@ fn name(event: &Event<'_>) -> &'static str {
         Event::Refused(_) => "refused",
         Event::Reclaimed(_) => "reclaimed",
         Event::Settled { .. } => "settled",
+        Event::Preparing { .. } => "preparing",
     }
 }
 

@@ -30,8 +30,10 @@ Examples:
       what llvm-readobj --stackmap prints, of all maps in the section
   patchpoint inspect libgets.a main.o --lines --demangle
       with files and lines of the source; members of an archive that have no stack map are passed over
+  patchpoint inspect --pid $(pidof get)
+      of what a process executes, with the bytes that were patched since
 
-JSON: {file, format, architecture, endian: little | big, maps: [{section, byte_offset, version, layout: nested | flat | flat_fork, \
+JSON: {file, process, format, architecture, endian: little | big, maps: [{section, byte_offset, version, layout: nested | flat | flat_fork, \
 constants, functions: [{name, section, offset, address, size, stack_size, frame: FRAME, records: [RECORD]}], \
 records_of_unknown_functions: [RECORD]}], pc_sections: [{section, shape, entries: [{byte_offset, places: [PLACE], function_size, \
 constants}]}], covered: [{section, functions: [{byte_offset, name, address, size, features, atomics, use_after_return, \
@@ -42,16 +44,23 @@ size}]}; RECORD is {id, \
 offset, byte_offset, kind: patchpoint | shadow | statepoint | unknown, statepoint: {convention, flags, deopt_values, references, slots}, may_be_overflow, live_out_info, source: [{function, file, line, column}], locations: [{kind: register | direct | \
 indirect | constant | constant_index, text, size, register, dwarf_register, bit_offset, offset, value, index}], live_outs: \
 [{register, dwarf_register, size}], site: {reserved, reserved_source: given | recorded | inferred | at_most | unknown, warning, \
-instructions: [{offset, bytes, text, is_nop, is_whole, references}]}}; \
-source is there with --lines, and what was inlined comes first. Of several files or an archive it is a list of these.
+instructions: [{offset, bytes, text, is_nop, is_whole, references}], now: the same}}; \
+source is there with --lines, and what was inlined comes first; process and now are there with --pid, \
+now where other bytes are than in the file. Of several files, an archive or a process it is a list of these.
 
 In the text, `rax` is a value in a register, `[rbp-16]` one in memory, `&[rsp+8]` the address of a stack slot \
 itself, and `#5` a constant.")]
 pub(crate) struct Inspect {
     /// Object files, programs, shared objects, archives, universal files of Mach-O; - is the standard
     /// input
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "pid", value_name = "FILE")]
     pub(crate) files: Vec<String>,
+
+    /// A process that runs, in place of files: those that it executes and that have stack maps, at
+    /// its addresses, with what its memory holds where that is not what the file has. Nothing is
+    /// written there
+    #[arg(long, value_name = "PROCESS", conflicts_with = "files")]
+    pub(crate) pid: Option<u32>,
 
     /// Says of each record the place in the source, where the file has debug information (DWARF)
     #[arg(long)]

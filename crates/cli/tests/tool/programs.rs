@@ -224,16 +224,39 @@ fn a_process_is_read_at_its_addresses_with_what_it_holds() {
             list(&report["sites"]).iter().all(|site| site["now"].is_null()),
             "{report}"
         );
-        let text = stdout(&args, 0);
-        assert!(
-            text.contains(&format!(", as it runs in process {pid}\n")),
-            "{text}"
-        );
+        let inspect = ["inspect", "--pid", &pid];
+        let inspected = json(&inspect, 0);
+        assert_documented("inspect", &inspected[0]);
+        assert_eq!(inspected[0]["process"].to_string(), pid);
+        let site_of = |inspected: &Value| {
+            let function = &inspected[0]["maps"][0]["functions"][0];
+            assert_eq!(function["address"].as_u64(), Some(get), "{inspected}");
+            let records = list(&function["records"]);
+            let record = records.iter().find(|record| record["id"] == 78).unwrap();
+            record["site"].clone()
+        };
+        assert_eq!(site_of(&inspected).get("now"), None);
+        for args in [&args[..], &inspect] {
+            let text = stdout(args, 0);
+            assert!(
+                text.contains(&format!(", as it runs in process {pid}\n")),
+                "{text}"
+            );
+        }
 
         running.go_on();
         assert_eq!(running.line(), "patched");
         let report = json(&args, 0);
         assert_eq!(report[0]["sites"][0]["now"][0]["bytes"], "cc", "{report}");
+        let site = site_of(&json(&inspect, 0));
+        assert_eq!(site["now"][0]["bytes"], "cc", "{site}");
+        assert_eq!(
+            site["instructions"][0]["is_nop"], true,
+            "as the file has it: {site}"
+        );
+        assert_eq!(list(&site["now"])[0]["offset"], 4, "{site}");
+        let text = stdout(&inspect, 0);
+        assert_eq!(text.matches("    now ").count(), 1, "{text}");
         let changed = list(&report[0]["sites"])
             .iter()
             .filter(|site| !site["now"].is_null());
@@ -282,6 +305,8 @@ fn a_process_without_maps_or_that_is_not_there_is_said() {
     );
     let line = crate::refusal(&["check", "--pid", "4294967295"], 2);
     assert!(line.contains("does not run"), "{line}");
-    let message = crate::refusal(&["sites", "--pid", &pid, OBJECT], 2);
-    assert!(message.contains("cannot be used with"), "{message}");
+    for command in ["sites", "inspect"] {
+        let message = crate::refusal(&[command, "--pid", &pid, OBJECT], 2);
+        assert!(message.contains("cannot be used with"), "{message}");
+    }
 }

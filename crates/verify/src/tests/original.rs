@@ -31,7 +31,7 @@ fn what_is_not_decoded_is_nops() {
         let len = 1 + random(9);
         let bytes: Vec<u8> = (0..len).map(|_| BYTES[random(BYTES.len())]).collect();
         let bytes = [&[0x66].repeat(random(9)), &bytes[..]].concat();
-        if crate::nops::are_all(Arch::X86_64, &bytes) {
+        if crate::nops::are_nops(Arch::X86_64, &bytes) {
             let mut code = Vec::new();
             let decoded = (crate::dispatch::isa(Arch::X86_64).decode)(SITE as u64, &bytes, &mut code);
             assert!(

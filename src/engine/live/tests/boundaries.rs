@@ -240,7 +240,7 @@ impl Form {
         let changed = match self {
             Self::Original => engine.restore(ID),
             Self::First => engine.patch(ID, &adding(0x1).add(result(), 0x200_u64)),
-            // Other lengths: what is behind begins elsewhere.
+            // Other lengths: what is behind begins at another offset.
             Self::Second => engine.patch(
                 ID,
                 &adding(0x4000).add(result(), 0x8_u64).add(result(), 0x10_0000_u64),

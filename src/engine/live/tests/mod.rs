@@ -323,7 +323,7 @@ fn what_lies_across_two_quadwords_is_not_exchanged_in_part() {
     crate::engine::live::JumpExchange::new(&memory, across, (&[0; 4], &[1; 4]));
 }
 
-/// Elsewhere no site is too short for a patchable jump: it is the length of an instruction.
+/// On other architectures no site is too short for a patchable jump: it is the length of an instruction.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_site_that_is_shorter_than_a_jump_is_refused_with_what_it_needs_and_nothing_is_written() {

@@ -440,7 +440,7 @@ fn settled_while_executed(limit: Duration, settle: impl Fn(&Engine, &Attached) -
         while (Instant::now() < end || settled < enough && Instant::now() < busy)
             && wrong.load(Ordering::Relaxed) == 0
         {
-            // Of different lengths: what is behind the gate begins and ends elsewhere each time.
+            // Of different lengths: what is behind the gate begins and ends at another offset each time.
             let sequence = match round % 3 {
                 0 => adding(1),
                 1 => adding(1).add(result(), 1_u64),
