@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds for other architectures the tests and examples that touch the host, and runs them under an emulator: asm-tests/cross.sh ARCH...
-# ARCH is aarch64, powerpc64le, powerpc64, s390x or riscv64. For Debian 12 on x86-64, with cargo.
+# With --count before the first ARCH it runs no tests, and counts the instructions that a patch takes. ARCH is aarch64, powerpc64le, powerpc64, s390x or riscv64. For Debian 12 on x86-64, with cargo.
 #
 # Set up once, in ${XDG_CACHE_HOME:-$HOME/.cache}/patchpoint-cross and nowhere else: Debian's rustc 1.85 with the standard
 # libraries for aarch64, powerpc64le and s390x, unpacked and not installed; those for riscv64 and powerpc64 are built from
@@ -11,7 +11,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { echo "usage: asm-tests/cross.sh aarch64|powerpc64le|powerpc64|s390x|riscv64 ..." >&2; exit 2; }
+usage() { echo "usage: asm-tests/cross.sh [--count] aarch64|powerpc64le|powerpc64|s390x|riscv64 ..." >&2; exit 2; }
+counting=
+[ "${1:-}" = --count ] && counting=$1 && shift
 [ $# -gt 0 ] || usage
 for arch in "$@"; do
     case $arch in aarch64 | powerpc64le | powerpc64 | s390x | riscv64) ;; *) usage ;; esac
@@ -76,6 +78,8 @@ give_up() { printf 'asm-tests/cross.sh: %s\n' "$*" >&2; exit 1; }
 install_packages() {
     local missing=() arch sudo=()
     command -v qemu-s390x-static >/dev/null || missing+=(qemu-user-static)
+    # Only the emulator that is linked dynamically takes plugins.
+    [ -z "$counting" ] || command -v qemu-s390x >/dev/null || missing+=(qemu-user)
     command -v cc >/dev/null || missing+=(gcc libc6-dev)
     for arch in "$@"; do
         command -v "$arch-linux-gnu-gcc" >/dev/null || missing+=("gcc-$arch-linux-gnu")
@@ -121,7 +125,8 @@ update() {
     # All packages of Rust have one version: what is unpacked of another, or by an earlier form of this script, goes.
     forget_unpacked
     echo "$version" >"$cache/version"
-    exec asm-tests/cross.sh "${architectures[@]}"
+    # shellcheck disable=SC2086
+    exec asm-tests/cross.sh $counting "${architectures[@]}"
 }
 
 forget_unpacked() { rm -rf "$cache"/unpacked-* "$cache"/built-* "$cache/root" "$cache/version"; }
@@ -322,8 +327,23 @@ run_all() { # arch..
     finish
 }
 
+# The instructions of one patch of each kind: what 2,000 more of them take. The start of the program is in both counts.
+count() { # arch
+    local arch=$1 kind few many plugin=$PWD/target/cross/instructions.so
+    local program=target/cross/$(target "$arch")/release/examples/seen_patches
+    say "$arch: building"
+    cross "$arch" build --release -p asm-tests --example seen_patches
+    cc -shared -fPIC -O2 -Wall -Wextra -Werror -o "$plugin" asm-tests/instructions.c
+    counted() { "qemu-$(qemu "$arch")" -L "/usr/$arch-linux-gnu" -plugin "$plugin" "$program" "$@" 2>&1 | tail -n 1; }
+    for kind in place live fresh; do
+        few=$(counted $kind 1000) && many=$(counted $kind 3000)
+        [[ $few$many =~ ^[0-9]+$ ]] || give_up "$arch: instead of instructions the emulator says: $few$many"
+        printf '%s: %s: %d instructions\n' "$arch" "$kind" $(((many - few) / 2000))
+    done
+}
+
 [ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] || give_up "this is for Debian 12 on x86-64"
 command -v cargo >/dev/null || give_up "there is no cargo"
 install_packages "$@"
 for arch in "$@"; do set_up "$arch"; done
-run_all "$@"
+if [ -z "$counting" ]; then run_all "$@"; else for arch in "$@"; do count "$arch"; done; fi

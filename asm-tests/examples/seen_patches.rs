@@ -1,7 +1,8 @@
-//! Patches a site a number of times, each time with a shape that was seen before and with new
-//! values: for `asm-tests/count.sh`, which counts the instructions that this takes.
+//! Patches a site a number of times: in place or live with a shape that was seen before and with
+//! new values, or each time with a fresh shape. `asm-tests/cross.sh --count` counts the instructions
+//! that this takes.
 //!
-//!     cargo run --release -p asm-tests --example seen_patches -- place|live NUMBER
+//!     cargo run --release -p asm-tests --example seen_patches -- place|live|fresh NUMBER
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "../../examples/objects/mod.rs"]

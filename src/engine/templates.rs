@@ -284,11 +284,11 @@ impl Templates {
         environment: &Environment,
         assembled: &Assembled,
     ) {
-        // Where a branch is short, the sequence may have a template at another site.
-        // protection: short-branches-are-in-no-template
         let Some(holes) = assembled.holes.as_deref() else {
             return;
         };
+        // Where a branch is short, the sequence may have a template at another site.
+        // protection: short-branches-are-in-no-template
         if has_other_branches(sequence, holes) {
             return;
         }
@@ -592,7 +592,7 @@ impl Template {
 
 /// The distance of a branch that goes to an address. `None` where the assembler takes another
 /// instruction for what is nearer or farther.
-#[inline(always)]
+#[inline]
 fn distance(hole: &Hole, place: Place, to: CodeAddr) -> Option<u64> {
     let from = place.at().get().wrapping_add(u64::from(hole.reach.from));
     let distance = to.get().wrapping_sub(from);

@@ -95,7 +95,7 @@ impl BitField {
     }
 
     /// Puts a number into a [whole](Self::whole) word. `None` if that is not in the code.
-    #[inline(always)] // As below.
+    #[inline]
     #[must_use]
     pub fn put_whole(self, number: u64, at: usize, code: &mut [u8]) -> Option<()> {
         let code = code.get_mut(at..)?;
@@ -222,7 +222,7 @@ impl Hole {
     }
 
     /// The same of a hole that is [whole](Self::is_whole).
-    #[inline(always)] // Called, it takes 20 instructions more of each hole.
+    #[inline]
     #[must_use]
     pub fn put_whole(&self, value: u64, code: &mut [u8]) -> Option<()> {
         self.field.put_whole(value, self.at as usize, code)

@@ -187,7 +187,7 @@ impl OpenField {
     }
 
     /// The same of a [whole](Self::whole) word.
-    #[inline(always)] // Called, it takes as many instructions again.
+    #[inline]
     pub(super) fn read_whole(&self, code: &[u8]) -> Option<u64> {
         let bytes = code.get(self.at..)?;
         // Each of a length that is known, where a copy is one load.
