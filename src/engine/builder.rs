@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::lock::Contention;
 use super::mirroring::Mirroring;
 use super::observe::Observers;
 use super::state::States;
@@ -118,6 +119,9 @@ impl EngineBuilder {
             observers: self.observers,
             table: RwLock::new(SiteTable::default()),
             states: Mutex::new(States::new(self.journal.unwrap_or(journal::CAPACITY))),
+            contention: Contention::default(),
+            #[cfg(test)]
+            when_ahead: Mutex::default(),
             epochs: Epochs::default(),
             stubs: StubPool::new(arena.clone(), within),
             arena,

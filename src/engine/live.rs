@@ -56,6 +56,7 @@ pub(super) use settle::Settling;
 pub(super) use trap::{forget_trap, forget_traps, note_opened, note_traps};
 
 use super::calls::Gate;
+use super::lower::{CodePlace, check_and_fill};
 use super::prepare::{Preparation, filled_wrong};
 use super::state::{Status, Stub};
 use super::transaction::Request;
@@ -197,41 +198,28 @@ fn assemble(
     let (site, templates) = (preparation.site, preparation.templates);
     let kind = preparation.state.lasting.kind;
     let kind = kind.filter(|_| sequence.outline().is_whole());
-    let again = kind.filter(|kind| templates.borrow_mut().note(*kind, sequence.outline()));
-    let stage = latency::enter(Stage::Assemble);
-    let context = site.context(&[]);
-    let lowered = match again {
-        Some(_) => sequence::lower_stub_template(sequence, &context, environment)?,
-        None => sequence::lower_stub(sequence, &context, environment)?,
-    };
-    let slot = preparation.shared.stubs.alloc(lowered.len(), site.range())?;
-    let addr = slot.addr();
-    preparation.new.stub = Some(Stub::empty(slot, preparation.owner()));
-    let body = lowered.place(addr)?;
-    stage.end();
-    let assembled = Assembled {
-        stub: Some(body.code),
-        declared: body.declared,
-        clobbers: body.clobbers,
-        ..going_to(site, patchable_jump, addr)?
-    };
-    let assembled = preparation.check_and_fill(&context, assembled)?;
+    let again = kind.filter(|kind| preparation.is_for_template(*kind, sequence));
+    let place = CodePlace::Stub(patchable_jump);
+    let lowered = preparation.lower(place, again.is_some(), sequence, environment)?;
+    let assembled = lowered.assembled;
+    let stub = lowered.stub.expect("what is lowered for a stub is in one");
+    let addr = stub.slot.addr();
     let mut templates = templates.borrow_mut();
     if let Some(kind) = kind {
         templates.keep_gate(kind, site, &assembled.code, (patchable_jump, addr));
     }
-    if let (Some(kind), Some(stub), Some(holes)) = (again, &preparation.new.stub, &body.holes) {
+    if let (Some(kind), Some(holes)) = (again, &lowered.holes) {
         let bytes = &*stub.code;
-        let stub = Chunk { addr, bytes };
-        let code = (stub, &**holes, &assembled.declared);
+        let code = (Chunk { addr, bytes }, &**holes, &assembled.declared);
         templates.keep_stub((kind, sequence), site, environment, code);
     }
+    preparation.new.stub = Some(stub);
     Ok(addr)
 }
 
 /// The bytes of a site as they are for a thread that arrives: with a jump there, before nops. What
 /// was settled behind the jump, and was checked then, is executed only by threads that are there.
-fn going_to(site: &Site, patchable_jump: PatchableJump, to: CodeAddr) -> Result<Assembled> {
+pub(super) fn going_to(site: &Site, patchable_jump: PatchableJump, to: CodeAddr) -> Result<Assembled> {
     let gate = jump(site, patchable_jump, to)?;
     Ok(Assembled {
         code: patchable_jump.armed(site.module().arch(), site.reserved(), gate),
@@ -266,7 +254,7 @@ fn check_exit(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, 
         addr: to,
         on_return: OnReturn::Never,
     });
-    let assembled = preparation.check_and_fill(&site.context(&[]), assembled)?;
+    check_and_fill(preparation.shared, &site.context(&[]), &mut assembled, None)?;
     if let Some(kind) = kind {
         let mut templates = templates.borrow_mut();
         templates.keep_gate(kind, site, &assembled.code, (patchable_jump, to));

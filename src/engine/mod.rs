@@ -29,7 +29,7 @@
 //! Sites of live modules are changed without a stop, see `live`; what they branched to is freed
 //! when every attached thread has left it, see `retire`.
 //!
-//! One lock serializes changes. It is not held while handlers run, so a handler may change sites,
+//! One lock serializes changes; where threads meet, they assemble without it, see `lower`. It is not held while handlers run, so a handler may change sites,
 //! its own too. A thread that waits for the lock must count as stopped for the runtime's [`World`].
 //!
 //! In a fork's child every change is refused by [`memory::Error::EngineForked`] before the lock is
@@ -47,6 +47,8 @@ mod fault;
 mod journal;
 mod live;
 mod load;
+mod lock;
+mod lower;
 mod mirroring;
 mod module;
 mod observe;
@@ -76,6 +78,7 @@ pub use exits::{
 pub use journal::JournalEntry;
 pub use live::Settled;
 pub use load::{LoadedCode, Registration};
+pub use lock::LockStats;
 pub use mirroring::Mirroring;
 pub use observe::{Changed, CodeKind, Event, Observer, Placed, Reclaimed, Refused};
 pub use state::Status;
@@ -92,6 +95,7 @@ use crate::publish::{
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
 use crate::{Error, Result};
+use lock::Contention;
 use observe::Observers;
 use retire::{RetiredCode, Until};
 use state::{ExitStub, States, Stub};
@@ -149,6 +153,10 @@ struct Shared {
     observers: Observers,
     table: RwLock<SiteTable>,
     states: Mutex<States>,
+    contention: Contention,
+    /// What a test does between lowering ahead and preparing.
+    #[cfg(test)]
+    when_ahead: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     epochs: Epochs,
     stubs: StubPool,
     arena: Arena,
@@ -220,11 +228,12 @@ impl Engine {
     /// them.
     fn change<'s>(
         &self,
-        changes: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
+        changes: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)> + Clone,
     ) -> Result<Receipt> {
+        let ahead = self.shared.ahead(&changes, false)?;
         // protection: one-lock-over-a-patch
         self.shared.with_states(|states| {
-            let receipt = prepare::prepare(self, states, changes, false)?.commit_with(states)?;
+            let receipt = prepare::prepare(self, states, changes, false, ahead)?.commit_with(states)?;
             states.file();
             Ok(receipt)
         })

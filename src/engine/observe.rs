@@ -15,11 +15,11 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::change::ChangeSet;
@@ -294,7 +294,7 @@ impl Observers {
     /// that it wants.
     #[cold]
     #[expect(clippy::panic, reason = "the alternative is to wait for good")]
-    fn refuse_own(&self) {
+    pub(super) fn refuse_own(&self) {
         // Only this thread writes its own number.
         if self.teller.load(Ordering::Relaxed) == this_thread() {
             panic!(
@@ -305,7 +305,7 @@ impl Observers {
 
     /// What an observer has panicked with since this was last asked.
     // protection: observers-are-told-of-what-is-final (2)
-    fn take_panic(&self) -> Option<Panic> {
+    pub(super) fn take_panic(&self) -> Option<Panic> {
         self.panic.lock().take()
     }
 
@@ -327,54 +327,6 @@ impl Observers {
 pub(super) type Boxed<T> = core::result::Result<T, Box<Error>>;
 
 impl Shared {
-    /// The states for who only looks: also in a fork's child, unless a thread of the parent has
-    /// the lock.
-    ///
-    /// # Panics
-    /// In an observer that this engine is telling.
-    pub(super) fn look(&self) -> Option<MutexGuard<'_, States>> {
-        self.states
-            .try_lock()
-            .or_else(|| self.birth.is_here().then(|| self.lock_later()))
-    }
-
-    /// Waits for the engine's lock.
-    #[cold]
-    fn lock_later(&self) -> MutexGuard<'_, States> {
-        // protection: observers-do-not-wait-for-themselves
-        self.observers.refuse_own();
-        self.states.lock()
-    }
-
-    /// Does what observers may be told of, under the lock. If one of them has panicked, that goes
-    /// on when the work is done and the lock is free again.
-    ///
-    /// Refuses in a fork's child, where a thread of the parent may have the lock for ever.
-    ///
-    /// # Panics
-    /// In an observer that this engine is telling.
-    #[inline]
-    pub(super) fn with_states<R>(&self, work: impl FnOnce(&mut States) -> Boxed<R>) -> Result<R> {
-        // protection: fork-engine-is-refused-before-its-lock
-        self.check_here()?;
-        let mut states = self.states.try_lock().unwrap_or_else(|| self.lock_later());
-        let result = work(&mut states);
-        if self.observers.any() {
-            self.pass_on_a_panic(states);
-        }
-        result.map_err(|error| *error)
-    }
-
-    /// Frees the lock, and goes on with the panic of an observer if there was one.
-    #[cold]
-    fn pass_on_a_panic(&self, states: MutexGuard<'_, States>) {
-        let panic = self.observers.take_panic();
-        drop(states);
-        if let Some(panic) = panic {
-            resume_unwind(panic);
-        }
-    }
-
     /// Frees out-of-line code to which nothing branches, and in which no thread is: tells of it,
     /// then frees it.
     pub(super) fn free_code(&self, given: FreedCode) {

@@ -3,11 +3,13 @@
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
+use std::vec;
 
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exits::{ExitResumption, Role};
 use super::live::{self, JumpExchange};
+use super::lower::{Ahead, CodePlace, Lowered, Lowering, check_and_fill};
 use super::observe::{Boxed, CodeOwner, Event};
 use super::state::{
     self, ExitStub, ExitStubKind, Installed, ReturnOffsets, SiteState, StateIndex, States, Status, Stub,
@@ -16,12 +18,11 @@ use super::templates::Templates;
 use super::transaction::{IfInvalid, Request};
 use super::{Engine, Shared, calls};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::{OnReturn, SiteContext};
 use crate::latency::{self, Stage};
 use crate::memory::short;
-use crate::sequence::{self, Assembled, Environment, Fit, Sequence, Target};
+use crate::sequence::{self, Environment, Outline, Sequence, Target};
 use crate::site::Site;
-use crate::verify::{self, Chunk, Place};
+use crate::verify::{self, Place};
 use crate::{Error, Result};
 
 /// What an invalidated site holds: a way to its exit stub.
@@ -33,8 +34,10 @@ pub(super) fn prepare<'e, 's>(
     states: &mut States,
     mut requests: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
     grace_period: bool,
+    ahead: Vec<Box<Ahead>>,
 ) -> Boxed<Prepared<'e>> {
     let shared = &engine.shared;
+    let mut ahead = ahead.into_iter();
     let since = shared.observers.now();
     states.retired.make_room(requests.len());
     let mut set = states.room();
@@ -47,6 +50,9 @@ pub(super) fn prepare<'e, 's>(
         let index = states.index_of(&site, || shared.check_registered(&site))?;
         let room = states.installed_room();
         let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
+        if ahead.len() > 0 {
+            preparation.take_ahead(&mut ahead);
+        }
         match preparation.change(request) {
             Ok(Some(used)) => {
                 let change = preparation.finish(index, used);
@@ -67,6 +73,8 @@ pub(super) fn prepare<'e, 's>(
         preparation.release();
         Ok(())
     });
+    // What was lowered for sites that are no longer there.
+    ahead.for_each(|ahead| ahead.release(shared));
     if let Err(error) = collected.and_then(|()| set.seal(states, shared.level)) {
         // protection: stubs-of-refused-transactions-are-freed
         set.release(shared);
@@ -111,6 +119,8 @@ pub(super) struct Preparation<'a> {
     pub(super) exchange: Option<Box<JumpExchange>>,
     /// What is written in place of the site.
     pub(super) gate: Option<CodeRange>,
+    /// What was lowered for it without the lock.
+    ahead: Option<Box<Ahead>>,
 }
 
 impl<'a> Preparation<'a> {
@@ -144,11 +154,34 @@ impl<'a> Preparation<'a> {
             new,
             exchange: None,
             gate: None,
+            ahead: None,
         }
     }
 
+    /// Takes what was lowered for this change from the front of a list, which is in the order of the
+    /// changes.
+    #[cold]
+    fn take_ahead(&mut self, list: &mut vec::IntoIter<Box<Ahead>>) {
+        let is_next = |ahead: &Box<Ahead>| ahead.is_for(self.site);
+        if !list.as_slice().first().is_some_and(is_next) {
+            return;
+        }
+        let Some(mut ahead) = list.next() else {
+            return;
+        };
+        // protection: lowered-ahead-of-another-change
+        if !ahead.is_still(self.state.version()) {
+            return ahead.release(self.shared);
+        }
+        self.exit_stubs = ahead.take_exit_stubs();
+        self.ahead = Some(ahead);
+    }
+
     /// The change that was prepared, as a part of its transaction.
-    fn finish(self, index: StateIndex, used: Len) -> SiteChange {
+    fn finish(mut self, index: StateIndex, used: Len) -> SiteChange {
+        if let Some(ahead) = self.ahead.take() {
+            ahead.release(self.shared);
+        }
         let (old, installed) = (&self.state.installed, self.new);
         SiteChange {
             site: self.site.clone(),
@@ -171,6 +204,9 @@ impl<'a> Preparation<'a> {
 
     /// Frees what was allocated for a change that is not made.
     pub(super) fn release(self) {
+        if let Some(ahead) = self.ahead {
+            ahead.release(self.shared);
+        }
         self.shared.release(self.exit_stubs, self.new.stub);
     }
 
@@ -227,13 +263,8 @@ impl<'a> Preparation<'a> {
     #[inline(always)] // A call of its own copies what it returns.
     fn install(&mut self, sequence: &Sequence, deopt: Option<CodeAddr>) -> Result<Len> {
         let environment = &self.environment(sequence, deopt)?;
-        let (outline, new) = (sequence.outline(), &mut self.new);
-        let kind = self.state.lasting.kind.filter(|_| outline.is_whole());
-        let kind = match new.return_offsets.is_empty() {
-            true => kind,
-            // protection: kept-return-offsets-are-told-apart
-            false => kind.and_then(|kind| self.templates.borrow_mut().returning(kind, &new.return_offsets)),
-        };
+        let (outline, kind) = (sequence.outline(), self.kind(sequence.outline()));
+        let new = &mut self.new;
         if let Some(kind) = kind {
             let _stage = latency::enter(Stage::Assemble);
             let (templates, last) = (self.templates.borrow(), &self.state.lasting.template);
@@ -250,33 +281,96 @@ impl<'a> Preparation<'a> {
                 }
             }
         }
-        let assembled = self.lower(kind, sequence, environment)?;
-        self.put(&assembled.code, &assembled.return_offsets);
-        Ok(assembled.used)
-    }
-
-    /// Assembles the sequence and checks it. The second time that one like it is asked for at this
-    /// kind of site, it is kept as a template.
-    #[inline(always)] // Called, what it returns is copied: 1,991 ns of a shape never seen for 1,960.
-    fn lower(
-        &mut self,
-        kind: Option<u32>,
-        sequence: &Sequence,
-        environment: &Environment,
-    ) -> Result<Assembled> {
-        let kind = kind.filter(|kind| self.templates.borrow_mut().note(*kind, sequence.outline()));
-        let assemble = match kind {
-            Some(_) => sequence::assemble_template,
-            None => sequence::assemble,
-        };
-        let assembled = self.assemble(assemble, sequence, environment)?;
+        let again = kind.filter(|kind| self.is_for_template(*kind, sequence));
+        let lowered = self.lower(CodePlace::Site, again.is_some(), sequence, environment)?;
+        let assembled = lowered.assembled;
         let _stage = latency::enter(Stage::Assemble);
-        if let Some(kind) = kind.filter(|_| self.new.stub.is_none()) {
+        if let Some(kind) = again.filter(|_| lowered.stub.is_none()) {
             let context = self.site.context(&self.new.return_offsets);
             let mut templates = self.templates.borrow_mut();
             templates.keep((kind, sequence), (self.site, &context), environment, &assembled);
         }
-        Ok(assembled)
+        if let Some(stub) = lowered.stub {
+            self.new.stub = Some(stub);
+        }
+        self.put(&assembled.code, &assembled.return_offsets);
+        Ok(assembled.used)
+    }
+
+    /// The number of the kind of the site, for a sequence that can have a template.
+    #[inline]
+    fn kind(&self, outline: &Outline) -> Option<u32> {
+        let kind = self.state.lasting.kind.filter(|_| outline.is_whole());
+        let return_offsets = &self.new.return_offsets;
+        match return_offsets.is_empty() {
+            true => kind,
+            // protection: kept-return-offsets-are-told-apart
+            false => kind.and_then(|kind| self.templates.borrow_mut().returning(kind, return_offsets)),
+        }
+    }
+
+    /// Whether what is lowered becomes a template: the second time that one like it is asked for at
+    /// this kind of site. What was lowered ahead has asked then.
+    pub(super) fn is_for_template(&self, kind: u32, sequence: &Sequence) -> bool {
+        match &self.ahead {
+            Some(ahead) => ahead.is_for_template(),
+            None => self.templates.borrow_mut().note(kind, sequence.outline()),
+        }
+    }
+
+    /// The code of a sequence, for which there is no template.
+    #[inline(always)] // As `Lowering::lower`.
+    pub(super) fn lower(
+        &mut self,
+        place: CodePlace,
+        for_template: bool,
+        sequence: &Sequence,
+        environment: &Environment,
+    ) -> Result<Lowered> {
+        let lowering = Lowering {
+            site: self.site,
+            sequence,
+            environment,
+            return_offsets: &self.new.return_offsets,
+            place,
+            owner: self.owner(),
+            for_template,
+        };
+        let ahead = self.ahead.as_mut().and_then(|ahead| ahead.take(&lowering));
+        match ahead {
+            Some(lowered) => Ok(lowered),
+            None => {
+                let _inside = self.shared.contention.lowering();
+                lowering.lower(self.shared)
+            }
+        }
+    }
+
+    /// Whether the sequence needs code that no template makes, where that is, and whether it is to
+    /// become a template. What is refused needs none.
+    pub(super) fn needs_lowering(&mut self, sequence: &Sequence) -> Option<(Environment, CodePlace, bool)> {
+        let lasting = &self.state.lasting;
+        state::check_changeable(self.site, self.state.installed.status).ok()?;
+        let (kind, place) = match (&lasting.live, self.site.module().is_live()) {
+            _ if lasting.is_call => return None,
+            (Some(armed), true) if !sequence.is_in_place_only() => {
+                let kind = lasting.kind.filter(|_| sequence.outline().is_whole());
+                (kind, CodePlace::Stub(armed.patchable_jump))
+            }
+            (_, true) => return None,
+            (_, false) => (self.kind(sequence.outline()), CodePlace::Site),
+        };
+        let has_template = |kind| {
+            let templates = self.templates.borrow();
+            let template = templates.template((kind, sequence.outline()), &lasting.template);
+            template.is_some() && (place == CodePlace::Site || templates.gate(kind).is_some())
+        };
+        if kind.is_some_and(has_template) {
+            return None;
+        }
+        let environment = self.environment(sequence, None).ok()?;
+        let for_template = kind.is_some_and(|kind| self.is_for_template(kind, sequence));
+        Some((environment, place, for_template))
     }
 
     /// Says which bytes are to be installed, and the offsets to which calls of them return.
@@ -320,61 +414,6 @@ impl<'a> Preparation<'a> {
         self.put(original, &returns);
         self.describe(Status::Original, None);
         Ok(self.site.reserved())
-    }
-
-    fn assemble(
-        &mut self,
-        assemble: impl Fn(&Sequence, &SiteContext<'_>, &Environment) -> std::result::Result<Fit, sequence::Error>,
-        sequence: &Sequence,
-        environment: &Environment,
-    ) -> Result<Assembled> {
-        // Cloning them lets the stub be recorded while the context borrows them.
-        let (site, return_offsets) = (self.site, self.new.return_offsets.clone());
-        let context = site.context(&return_offsets);
-        let stage = latency::enter(Stage::Assemble);
-        let assembled = match assemble(sequence, &context, environment)? {
-            Fit::InPlace(assembled) => assembled,
-            Fit::OutOfLine { stub_len } => {
-                let slot = self.shared.stubs.alloc(stub_len, self.state.lasting.range)?;
-                let addr = slot.addr();
-                self.new.stub = Some(Stub::empty(slot, self.owner()));
-                sequence::assemble_out_of_line(sequence, &context, environment, addr)?
-            }
-        };
-        stage.end();
-        self.check_and_fill(&context, assembled)
-    }
-
-    /// Checks site and stub together, then puts the stub in place.
-    pub(super) fn check_and_fill(
-        &mut self,
-        context: &SiteContext<'_>,
-        mut assembled: Assembled,
-    ) -> Result<Assembled> {
-        let chunk = assembled.stub.as_ref().map(|stub| Chunk {
-            addr: stub.addr,
-            bytes: &stub.bytes,
-        });
-        let stage = latency::enter(Stage::Verify);
-        // protection: checked-by-the-checker
-        let checked = verify::check(context, &assembled.code, chunk.as_slice(), &assembled.declared)?;
-        stage.end();
-        // Of what the bytes do, the checker is believed.
-        assembled.return_offsets = checked.return_offsets;
-        if let Some(code) = assembled.stub.take() {
-            let stub = self.new.stub.as_mut();
-            let stub = stub.expect("whoever assembles a stub has a slot for it");
-            stub.calls = assembled
-                .declared
-                .targets
-                .iter()
-                // protection: stub-with-an-unknown-end-calls
-                .any(|t| t.on_return != OnReturn::Never);
-            // protection: stub-is-filled-before-the-patchable-jump
-            self.shared.stubs.fill(&stub.slot, &code.bytes)?;
-            stub.code = code.bytes.into();
-        }
-        Ok(assembled)
     }
 
     // A call of its own costs a patch more than it does, as its result is copied.
@@ -437,8 +476,9 @@ impl<'a> Preparation<'a> {
         let slot = self.shared.stubs.alloc(len, self.state.lasting.range)?;
         let addr = slot.addr();
         self.new.stub = Some(Stub::empty(slot, self.owner()));
-        let assembled = sequence::assemble_out_of_line(sequence, &context, &environment, addr)?;
-        self.check_and_fill(&context, assembled)?;
+        let mut assembled = sequence::assemble_out_of_line(sequence, &context, &environment, addr)?;
+        let stub = self.new.stub.as_deref_mut();
+        check_and_fill(self.shared, &context, &mut assembled, stub)?;
         Ok(addr)
     }
 

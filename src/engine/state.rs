@@ -666,6 +666,13 @@ impl States {
         self.installed.pop().unwrap_or_default()
     }
 
+    /// Keeps room for what is to be installed in another site.
+    pub(super) fn keep_room(&mut self, room: Box<Installed>) {
+        if self.installed.len() < FEW {
+            self.installed.push(room);
+        }
+    }
+
     /// What the journal has of all commits.
     pub(super) fn journal_entries(&mut self) -> Vec<JournalEntry> {
         self.file();

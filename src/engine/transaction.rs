@@ -305,18 +305,17 @@ impl<'e> Transaction<'e> {
     /// Whatever keeps a change from being made.
     pub fn prepare(&mut self) -> Result<Prepared<'e>> {
         let engine = self.engine;
-        let prepared = engine.shared.with_states(|states| {
-            states.file();
-            self.prepare_with(states)
-        })?;
+        let prepared = self.with_prepared(|_, prepared| Ok(prepared))?;
         *self = Self::new(engine);
         Ok(prepared)
     }
 
-    /// The same for whoever has the engine's lock.
-    fn prepare_with(&mut self, states: &mut States) -> Boxed<Prepared<'e>> {
-        if self.quiescent && !self.engine.shared.stops_anywhere {
-            return Err(Error::WorldDoesNotLook.into());
+    /// Prepares the changes, and does something with them under the same lock.
+    fn with_prepared<R>(&mut self, then: impl FnOnce(&mut States, Prepared<'e>) -> Boxed<R>) -> Result<R> {
+        let (engine, shared) = (self.engine, &self.engine.shared);
+        shared.check_here()?;
+        if self.quiescent && !shared.stops_anywhere {
+            return Err(Error::WorldDoesNotLook);
         }
         // A proof that was found out holds for what is unreachable; sites are reachable.
         // protection: a-proof-is-used-up
@@ -327,12 +326,16 @@ impl<'e> Transaction<'e> {
         let grace_period = promised || self.quiescent;
         let changes = self.changes.iter();
         let changes = changes.map(|(site, change, if_invalid)| (site.clone(), change.lend(), *if_invalid));
-        let mut prepared = prepare::prepare(self.engine, states, changes, grace_period)?;
-        // protection: immediate-on-request
-        if self.immediate {
-            prepared.be_immediate();
-        }
-        Ok(prepared)
+        let ahead = shared.ahead(&changes, grace_period)?;
+        shared.with_states(|states| {
+            states.file();
+            let mut prepared = prepare::prepare(engine, states, changes, grace_period, ahead)?;
+            // protection: immediate-on-request
+            if self.immediate {
+                prepared.be_immediate();
+            }
+            then(states, prepared)
+        })
     }
 
     /// Prepares the changes and makes them. No other change comes in between. The transaction is as
@@ -344,8 +347,8 @@ impl<'e> Transaction<'e> {
     pub fn commit(&mut self) -> Result<Receipt> {
         let engine = self.engine;
         // protection: one-lock-over-prepare-and-write
-        let receipt = engine.shared.with_states(|states| {
-            let receipt = self.prepare_with(states)?.commit_with(states)?;
+        let receipt = self.with_prepared(|states, prepared| {
+            let receipt = prepared.commit_with(states)?;
             states.file();
             Ok(receipt)
         })?;

@@ -51,7 +51,7 @@ impl<'a> IntoIterator for &'a Sites {
 }
 
 /// Iterates over the sites of one ID, and gives them away.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct IntoSites(smallvec::IntoIter<[Site; 1]>);
 
 impl Iterator for IntoSites {

@@ -1,6 +1,7 @@
 //! Tests of the engine on code that they write themselves, in memory that fails when it is told to.
 #![allow(unsafe_code)]
 
+mod ahead;
 #[cfg(target_arch = "x86_64")]
 mod entered;
 #[cfg(target_os = "linux")]

@@ -213,6 +213,17 @@ fn code_that_may_have_run_keeps_its_return_offset_through_every_change() {
 }
 
 #[test]
+fn what_was_lowered_before_the_code_was_let_run_is_lowered_again() {
+    let (lab, _text, site) = one();
+    lab.engine.shared.contention.expect_forever();
+    let module = site.module().clone();
+    *lab.engine.shared.when_ahead.lock() = Some(Box::new(move || module.release()));
+    refused!(lab.engine.patch(1, &long()), Assemble(SequenceTooLong));
+    assert_eq!(lab.engine.lock_stats().lowered_outside, 1);
+    assert_eq!(bytes(&site), called(1).bytes[..SITE]);
+}
+
+#[test]
 fn what_was_prepared_before_the_code_was_let_run_is_refused_after() {
     let (lab, _text, site) = one();
     let early = lab.engine.plan(1, &long()).unwrap();

@@ -557,6 +557,29 @@ fn live_and_quiescent_sites_change_together_or_not_at_all() {
 }
 
 #[test]
+fn stubs_are_lowered_without_the_lock_where_threads_have_met() {
+    let engine = engine();
+    let module = live_module(&engine);
+    engine.shared.contention.expect_forever();
+    engine.patch(100, &adding(3)).unwrap();
+    assert_eq!(call(&module, "any_0", 10), 13);
+    // Another takes its place in the meantime.
+    let other = engine.clone();
+    let meanwhile = move || _ = other.patch(100, &adding(4)).unwrap();
+    *engine.shared.when_ahead.lock() = Some(Box::new(meanwhile));
+    engine.patch(100, &adding(5).add(result(), 1u64)).unwrap();
+    assert_eq!(call(&module, "any_0", 10), 16);
+    assert!(engine.lock_stats().lowered_outside >= 2);
+    // What is installed, and what was before, which threads may be in.
+    let before = engine.stub_stats().slots;
+    // SAFETY: no thread executes the sites.
+    engine
+        .reclaim(&unsafe { crate::publish::GracePeriod::promise() })
+        .unwrap();
+    assert_eq!(before - engine.stub_stats().slots, 2);
+}
+
+#[test]
 fn a_quiescent_site_in_a_world_that_never_stops_is_refused() {
     let (engine, entries) = (engine(), Entries::new(1));
     let module = live_module(&engine);

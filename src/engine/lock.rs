@@ -1,0 +1,192 @@
+//! The engine's lock: one for all changes of its sites.
+//!
+//! Problem: lowering a sequence that no template makes is ten times as long as the rest of a patch.
+//! With the lock all the while, threads that patch different modules wait for each other; to give
+//! the lock back for it always costs who patches alone. Approach: it is counted when a thread has
+//! to wait for the lock while another lowers with it. The changes after that lower without the lock
+//! (see [`super::lower`]), and after some more it is tried again whether threads still meet.
+
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::MutexGuard;
+
+use super::lower::Ahead;
+use super::observe::Boxed;
+use super::state::States;
+use super::transaction::{IfInvalid, Request};
+use super::{Engine, Shared};
+use crate::Result;
+use crate::sequence::Sequence;
+use crate::site::Site;
+
+/// So many changes lower without the lock after threads have met.
+const CHANGES: u32 = 64;
+
+/// How often threads have waited for each other in an engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockStats {
+    /// How often a thread found the engine's lock taken.
+    pub waits: u64,
+    /// How often the thread that had it was assembling and checking a sequence meanwhile.
+    pub waits_for_lowering: u64,
+    /// How many sequences were assembled and checked without the lock.
+    pub lowered_outside: u64,
+}
+
+/// What is known of threads that wait for the lock.
+#[derive(Debug, Default)]
+pub(super) struct Contention {
+    waits: AtomicU64,
+    waits_for_lowering: AtomicU64,
+    lowered_outside: AtomicU64,
+    /// Whether who has the lock is lowering.
+    is_lowering: AtomicBool,
+    /// How many of the next changes lower without the lock.
+    left: AtomicU32,
+}
+
+/// Until it is dropped, who has the lock is lowering.
+pub(super) struct LoweringInside<'a>(&'a Contention);
+
+impl Contention {
+    /// A thread has to wait.
+    fn note_wait(&self) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        if self.is_lowering.load(Ordering::Relaxed) {
+            self.waits_for_lowering.fetch_add(1, Ordering::Relaxed);
+            self.left.store(CHANGES, Ordering::Relaxed);
+        }
+    }
+
+    /// Who has the lock lowers.
+    pub(super) fn lowering(&self) -> LoweringInside<'_> {
+        self.is_lowering.store(true, Ordering::Relaxed);
+        LoweringInside(self)
+    }
+
+    /// Whether the next change is to lower without the lock.
+    #[inline]
+    fn is_likely(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        // Two threads may take the same number: it is no more than an estimate.
+        if left > 0 {
+            self.left.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+
+    fn stats(&self) -> LockStats {
+        LockStats {
+            waits: self.waits.load(Ordering::Relaxed),
+            waits_for_lowering: self.waits_for_lowering.load(Ordering::Relaxed),
+            lowered_outside: self.lowered_outside.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Makes all changes lower without the lock.
+    #[cfg(test)]
+    pub(super) fn expect_forever(&self) {
+        self.left.store(u32::MAX, Ordering::Relaxed);
+    }
+}
+
+impl Drop for LoweringInside<'_> {
+    fn drop(&mut self) {
+        self.0.is_lowering.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Engine {
+    /// How often threads that change sites have waited for each other: the number to look at where
+    /// patching from several threads is slower than expected.
+    #[must_use]
+    pub fn lock_stats(&self) -> LockStats {
+        self.shared.contention.stats()
+    }
+}
+
+impl Shared {
+    /// The states for who only looks: also in a fork's child, unless a thread of the parent has
+    /// the lock.
+    ///
+    /// # Panics
+    /// In an observer that this engine is telling.
+    pub(super) fn look(&self) -> Option<MutexGuard<'_, States>> {
+        self.states
+            .try_lock()
+            .or_else(|| self.birth.is_here().then(|| self.lock_later()))
+    }
+
+    /// Waits for the engine's lock.
+    #[cold]
+    fn lock_later(&self) -> MutexGuard<'_, States> {
+        // protection: observers-do-not-wait-for-themselves
+        self.observers.refuse_own();
+        self.contention.note_wait();
+        self.states.lock()
+    }
+
+    /// Does what observers may be told of, under the lock. If one of them has panicked, that goes
+    /// on when the work is done and the lock is free again.
+    ///
+    /// Refuses in a fork's child, where a thread of the parent may have the lock for ever.
+    ///
+    /// # Panics
+    /// In an observer that this engine is telling.
+    #[inline]
+    pub(super) fn with_states<R>(&self, work: impl FnOnce(&mut States) -> Boxed<R>) -> Result<R> {
+        // protection: fork-engine-is-refused-before-its-lock
+        self.check_here()?;
+        let mut states = self.states.try_lock().unwrap_or_else(|| self.lock_later());
+        let result = work(&mut states);
+        if self.observers.any() {
+            self.pass_on_a_panic(states);
+        }
+        result.map_err(|error| *error)
+    }
+
+    /// Frees the lock, and goes on with the panic of an observer if there was one.
+    #[cold]
+    fn pass_on_a_panic(&self, states: MutexGuard<'_, States>) {
+        let panic = self.observers.take_panic();
+        drop(states);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+
+    /// What these changes need that no template makes, lowered without the lock where threads have
+    /// met.
+    #[inline]
+    pub(super) fn ahead<'s>(
+        &self,
+        requests: &(impl Iterator<Item = (Site, Request<&'s Sequence>, IfInvalid)> + Clone),
+        grace_period: bool,
+    ) -> Result<Vec<Box<Ahead>>> {
+        match self.contention.is_likely() {
+            true => self.lower_ahead(requests.clone(), grace_period),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    #[cold]
+    fn lower_ahead<'s>(
+        &self,
+        requests: impl Iterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
+        grace_period: bool,
+    ) -> Result<Vec<Box<Ahead>>> {
+        let look = |states: &mut States| Ok(Ahead::look(self, states, requests, grace_period));
+        let mut ahead = self.with_states(look)?;
+        ahead.iter_mut().for_each(|ahead| ahead.lower(self));
+        self.contention
+            .lowered_outside
+            .fetch_add(ahead.len() as u64, Ordering::Relaxed);
+        #[cfg(test)]
+        let meanwhile = self.when_ahead.lock().take();
+        #[cfg(test)]
+        meanwhile.into_iter().for_each(|meanwhile| meanwhile());
+        Ok(ahead)
+    }
+}

@@ -1,0 +1,280 @@
+//! The step "lower", where no template makes the code of a sequence: it is assembled, checked, and
+//! put into a stub where it does not fit.
+//!
+//! Problem: this is most of what such a patch takes. Under the engine's lock, threads that patch
+//! sites which have nothing to do with each other would wait for each other's. Approach: a
+//! [`Lowering`] is all that the code depends on, so that it is made with the lock or without.
+//! Without contention it is made where it is asked for, with the lock. Where threads have been
+//! waiting for that (see [`super::lock`]), a change is first [looked at](Ahead::look): with the lock
+//! it is found what has to be lowered, which is then done without; with the lock again the change
+//! is prepared, and takes what was made.
+//!
+//! Invariants: what was made ahead is used only where all that it depends on is as it was; else it
+//! is freed, and made once more with the lock. Whatever is refused is refused with the lock, so it
+//! does not matter for a caller which way was taken.
+
+use super::Shared;
+use super::observe::CodeOwner;
+use super::prepare::Preparation;
+use super::state::{ExitStub, States, Stub};
+use super::transaction::{IfInvalid, Request};
+use crate::Result;
+use crate::arch::{OnReturn, SiteContext};
+use crate::latency::{self, Stage};
+use crate::sequence::{self, Assembled, Environment, Fit, Holes, Sequence};
+use crate::site::Site;
+use crate::verify::{self, Chunk};
+use patchpoint_asm::live::PatchableJump;
+
+/// Where the code is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CodePlace {
+    /// In the site; in a stub what does not fit there.
+    Site,
+    /// In a stub, to which this jump of the site goes.
+    Stub(PatchableJump),
+}
+
+/// All that the code of a sequence at a site depends on.
+pub(super) struct Lowering<'a> {
+    pub(super) site: &'a Site,
+    pub(super) sequence: &'a Sequence,
+    pub(super) environment: &'a Environment,
+    /// The return offsets that the site has to keep.
+    pub(super) return_offsets: &'a [u32],
+    pub(super) place: CodePlace,
+    /// Whose code it is.
+    pub(super) owner: CodeOwner,
+    /// Whether a template is to be made of it.
+    pub(super) for_template: bool,
+}
+
+/// The code: checked, and its stub in place.
+pub(super) struct Lowered {
+    pub(super) assembled: Assembled,
+    pub(super) stub: Option<Box<Stub>>,
+    /// Where values are in a stub of which a template is to be made.
+    pub(super) holes: Option<Box<Holes>>,
+}
+
+impl Lowering<'_> {
+    /// Makes the code.
+    #[inline(always)] // Called, what it returns is copied: 1,991 ns of a shape never seen for 1,960.
+    pub(super) fn lower(&self, shared: &Shared) -> Result<Lowered> {
+        let mut stub = None;
+        let context = self.site.context(self.return_offsets);
+        let lowered = match self.place {
+            CodePlace::Site => self.in_site(shared, &context, &mut stub),
+            CodePlace::Stub(jump) => self.in_stub(shared, (&context, jump), &mut stub),
+        };
+        let lowered = lowered.and_then(|(mut assembled, holes)| {
+            check_and_fill(shared, &context, &mut assembled, stub.as_deref_mut())?;
+            Ok((assembled, holes))
+        });
+        match lowered {
+            Ok((assembled, holes)) => Ok(Lowered {
+                assembled,
+                stub,
+                holes,
+            }),
+            Err(error) => {
+                // protection: stubs-of-refused-lowerings-are-freed
+                shared.release(Vec::new(), stub);
+                Err(error)
+            }
+        }
+    }
+
+    #[inline(always)] // As above.
+    fn in_site(
+        &self,
+        shared: &Shared,
+        context: &SiteContext<'_>,
+        stub: &mut Option<Box<Stub>>,
+    ) -> Result<(Assembled, Option<Box<Holes>>)> {
+        let _stage = latency::enter(Stage::Assemble);
+        let fit = match self.for_template {
+            true => sequence::assemble_template(self.sequence, context, self.environment)?,
+            false => sequence::assemble(self.sequence, context, self.environment)?,
+        };
+        let assembled = match fit {
+            Fit::InPlace(assembled) => assembled,
+            Fit::OutOfLine { stub_len } => {
+                let slot = shared.stubs.alloc(stub_len, self.site.range())?;
+                let addr = slot.addr();
+                *stub = Some(Stub::empty(slot, self.owner));
+                sequence::assemble_out_of_line(self.sequence, context, self.environment, addr)?
+            }
+        };
+        Ok((assembled, None))
+    }
+
+    fn in_stub(
+        &self,
+        shared: &Shared,
+        (context, jump): (&SiteContext<'_>, PatchableJump),
+        stub: &mut Option<Box<Stub>>,
+    ) -> Result<(Assembled, Option<Box<Holes>>)> {
+        let _stage = latency::enter(Stage::Assemble);
+        let lowered = match self.for_template {
+            true => sequence::lower_stub_template(self.sequence, context, self.environment)?,
+            false => sequence::lower_stub(self.sequence, context, self.environment)?,
+        };
+        let slot = shared.stubs.alloc(lowered.len(), self.site.range())?;
+        let addr = slot.addr();
+        *stub = Some(Stub::empty(slot, self.owner));
+        let body = lowered.place(addr)?;
+        let assembled = Assembled {
+            stub: Some(body.code),
+            declared: body.declared,
+            clobbers: body.clobbers,
+            ..super::live::going_to(self.site, jump, addr)?
+        };
+        Ok((assembled, body.holes))
+    }
+}
+
+/// Checks site and stub together, then puts the stub in place.
+pub(super) fn check_and_fill(
+    shared: &Shared,
+    context: &SiteContext<'_>,
+    assembled: &mut Assembled,
+    stub: Option<&mut Stub>,
+) -> Result<()> {
+    let chunk = assembled.stub.as_ref().map(|stub| Chunk {
+        addr: stub.addr,
+        bytes: &stub.bytes,
+    });
+    let stage = latency::enter(Stage::Verify);
+    // protection: checked-by-the-checker
+    let checked = verify::check(context, &assembled.code, chunk.as_slice(), &assembled.declared)?;
+    stage.end();
+    // Of what the bytes do, the checker is believed.
+    assembled.return_offsets = checked.return_offsets;
+    if let Some(code) = assembled.stub.take() {
+        let stub = stub.expect("whoever assembles a stub has a slot for it");
+        stub.calls = assembled
+            .declared
+            .targets
+            .iter()
+            // protection: stub-with-an-unknown-end-calls
+            .any(|t| t.on_return != OnReturn::Never);
+        // protection: stub-is-filled-before-the-patchable-jump
+        shared.stubs.fill(&stub.slot, &code.bytes)?;
+        stub.code = code.bytes.into();
+    }
+    Ok(())
+}
+
+/// What was lowered without the lock for a change that is prepared later, and on what it depends.
+pub(super) struct Ahead {
+    site: Site,
+    /// The version of the site's state for which it is.
+    version: u64,
+    sequence: Sequence,
+    environment: Environment,
+    return_offsets: Vec<u32>,
+    place: CodePlace,
+    owner: CodeOwner,
+    for_template: bool,
+    /// Made with the lock.
+    exit_stubs: Vec<ExitStub>,
+    /// `None` before, and where it was refused.
+    lowered: Option<Lowered>,
+}
+
+impl Ahead {
+    /// Finds, with the lock, which of these changes need code that no template makes, and makes
+    /// their exit stubs.
+    pub(super) fn look<'s>(
+        shared: &Shared,
+        states: &mut States,
+        requests: impl Iterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
+        grace_period: bool,
+    ) -> Vec<Box<Self>> {
+        let mut found = Vec::new();
+        for (site, request, _) in requests {
+            let (Request::Patch(sequence) | Request::Redirect(sequence)) = request else {
+                continue;
+            };
+            let Ok(index) = states.index_of(&site, || shared.check_registered(&site)) else {
+                continue;
+            };
+            let room = states.installed_room();
+            let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
+            let needed = preparation.needs_lowering(sequence);
+            let (owner, version) = (preparation.owner(), preparation.state.version());
+            let Preparation {
+                exit_stubs, mut new, ..
+            } = preparation;
+            match needed {
+                Some((environment, place, for_template)) => found.push(Box::new(Self {
+                    version,
+                    sequence: sequence.clone(),
+                    environment,
+                    return_offsets: std::mem::take(&mut new.return_offsets),
+                    place,
+                    owner,
+                    for_template,
+                    exit_stubs,
+                    lowered: None,
+                    site,
+                })),
+                None => shared.release(exit_stubs, None),
+            }
+            states.keep_room(new);
+        }
+        found
+    }
+
+    /// Makes the code, without the lock.
+    pub(super) fn lower(&mut self, shared: &Shared) {
+        let lowering = Lowering {
+            site: &self.site,
+            sequence: &self.sequence,
+            environment: &self.environment,
+            return_offsets: &self.return_offsets,
+            place: self.place,
+            owner: self.owner,
+            for_template: self.for_template,
+        };
+        // What is refused here is refused again where the change is prepared.
+        self.lowered = lowering.lower(shared).ok();
+    }
+
+    /// Whether it is of this site.
+    pub(super) fn is_for(&self, site: &Site) -> bool {
+        self.owner.site == site.key()
+    }
+
+    /// Whether the site's state, which has that version, has not changed since.
+    pub(super) fn is_still(&self, version: u64) -> bool {
+        self.version == version
+    }
+
+    /// Whether a template is to be made of it.
+    pub(super) fn is_for_template(&self) -> bool {
+        self.for_template
+    }
+
+    /// The exit stubs that it goes to.
+    pub(super) fn take_exit_stubs(&mut self) -> Vec<ExitStub> {
+        std::mem::take(&mut self.exit_stubs)
+    }
+
+    /// The code, if that is what this lowering would make.
+    pub(super) fn take(&mut self, lowering: &Lowering<'_>) -> Option<Lowered> {
+        let is_same = *lowering.sequence == self.sequence
+            && *lowering.environment == self.environment
+            // protection: lowered-ahead-for-other-return-offsets
+            && *lowering.return_offsets == *self.return_offsets
+            && lowering.place == self.place;
+        self.lowered.take_if(|_| is_same)
+    }
+
+    /// Frees what nobody has taken.
+    pub(super) fn release(self, shared: &Shared) {
+        // protection: what-was-lowered-in-vain-is-freed
+        shared.release(self.exit_stubs, self.lowered.and_then(|lowered| lowered.stub));
+    }
+}
