@@ -1,6 +1,7 @@
 //! The tool on the objects in `asm-tests/objects/inspect`, in-process.
 
 mod lines;
+mod macho;
 mod tables;
 
 use std::fs;
