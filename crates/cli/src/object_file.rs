@@ -1,10 +1,12 @@
 //! An object file: its format, its stack map sections.
 
+use object::read::elf::{ElfFile, FileHeader, SectionHeader as _};
 use object::{
     Architecture, BinaryFormat, FileFlags, Object, ObjectSection, ObjectSymbol, SectionIndex, SectionKind,
-    SubArchitecture, SymbolKind,
+    SubArchitecture, SymbolKind, elf,
 };
 use patchpoint::arch::Arch;
+use patchpoint::image;
 use patchpoint::stackmap::{Endian, StackMaps};
 
 use crate::problem::Problem;
@@ -20,6 +22,14 @@ const MACHO_CODE: (&str, &str) = ("__TEXT", "__text");
 /// The names of the segment and section.
 fn macho_names<'s, 'd: 's>(section: &'s impl ObjectSection<'d>) -> Option<(&'s str, &'s str)> {
     Some((section.segment_name().ok()??, section.name().ok()?))
+}
+
+/// Whether the header leaves the number of the section with the names to section 0, and that one
+/// has none.
+fn is_nameless<Header: FileHeader>(elf: &ElfFile<'_, Header>) -> bool {
+    let (endian, first) = (elf.endian(), elf.elf_section_table().iter().next());
+    elf.elf_header().e_shstrndx(endian) == elf::SHN_XINDEX
+        && first.is_some_and(|first| first.sh_link(endian) == 0)
 }
 
 pub(crate) struct ObjectFile<'data> {
@@ -49,9 +59,20 @@ impl MapSection<'_> {
 
 impl<'data> ObjectFile<'data> {
     pub(crate) fn parse(data: &'data [u8]) -> Result<Self, Problem> {
-        Ok(Self {
-            file: object::File::parse(data)?,
-        })
+        let file = object::File::parse(data)?;
+        let is_nameless = match &file {
+            object::File::Elf32(elf) => is_nameless(elf),
+            object::File::Elf64(elf) => is_nameless(elf),
+            _ => false,
+        };
+        // protection: inspected-sections-have-names
+        if is_nameless {
+            return Err(Problem::from(image::Error::ObjectMalformed {
+                what: "the section table",
+                reason: "Missing ELF e_shstrndx".into(),
+            }));
+        }
+        Ok(Self { file })
     }
 
     pub(crate) fn map_sections(&self) -> Result<Vec<MapSection<'data>>, Problem> {
