@@ -4,10 +4,12 @@
 //! Approach: `object` says how a section is compressed, and its bytes are decompressed here.
 
 use std::borrow::Cow;
+use std::io::Read;
 
 use flate2::{Decompress, FlushDecompress};
 use object::{BinaryFormat, CompressionFormat, Object, ObjectSection, Section};
-use ruzstd::decoding::FrameDecoder;
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 
 use crate::object_file::ObjectFile;
 use crate::problem::Problem;
@@ -23,11 +25,11 @@ pub(crate) fn section<'d, 'f>(file: &'f ObjectFile<'d>, name: &str) -> Option<Se
     })
 }
 
-/// The bytes of a section, as they were before they were compressed.
-pub(crate) fn bytes<'d>(section: &Section<'d, '_>) -> Result<Cow<'d, [u8]>, Problem> {
+/// The bytes of the section with this name, as they were before they were compressed.
+pub(crate) fn bytes<'d>(section: &Section<'d, '_>, name: &str) -> Result<Cow<'d, [u8]>, Problem> {
     let compressed = section.compressed_data()?;
     let problem = |why| Problem::Compressed {
-        section: String::from_utf8_lossy(section.name_bytes().unwrap_or_default()).into_owned(),
+        section: name.to_owned(),
         why,
     };
     let mut bytes = Vec::new();
@@ -48,8 +50,7 @@ pub(crate) fn bytes<'d>(section: &Section<'d, '_>) -> Result<Cow<'d, [u8]>, Prob
         }
         CompressionFormat::Zstandard => {
             reserve()?;
-            let done = FrameDecoder::new().decode_all_to_vec(compressed.data, &mut bytes);
-            done.map_err(|_| problem("its zstd data is damaged"))?;
+            zstd(compressed.data, size, &mut bytes).ok_or_else(|| problem("its zstd data is damaged"))?;
         }
         _ => return Err(problem("the way is unknown")),
     }
@@ -58,4 +59,48 @@ pub(crate) fn bytes<'d>(section: &Section<'d, '_>) -> Result<Cow<'d, [u8]>, Prob
         return Err(problem("its size is not the one that its header says"));
     }
     Ok(Cow::Owned(bytes))
+}
+
+/// Appends what the frames of zstd data hold, but not much more than is wanted.
+fn zstd(mut data: &[u8], wanted: usize, bytes: &mut Vec<u8>) -> Option<()> {
+    while !data.is_empty() && bytes.len() <= wanted {
+        let mut frame = match StreamingDecoder::new(&mut data) {
+            Ok(frame) => frame,
+            // Of something else than what was compressed.
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                length, ..
+            })) => {
+                data = data.get(length as usize..)?;
+                continue;
+            }
+            Err(_) => return None,
+        };
+        // protection: decompressed-sections-do-not-grow
+        let room = (wanted - bytes.len()) as u64 + 1;
+        frame.by_ref().take(room).read_to_end(bytes).ok()?;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    use super::*;
+
+    #[test]
+    fn frames_of_zstd_follow_each_other_and_end_when_there_is_enough() {
+        let frame = |byte, len| compress_to_vec(&vec![byte; len][..], CompressionLevel::Fastest);
+        // A frame to skip: its number, its length, and that many bytes.
+        let other = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
+        let all = [frame(1, 5), other, frame(2, 3)].concat();
+        let mut bytes = Vec::new();
+        assert_eq!(zstd(&all, 8, &mut bytes), Some(()));
+        assert_eq!(bytes, [1, 1, 1, 1, 1, 2, 2, 2]);
+        assert_eq!(zstd(&all[..all.len() - 1], 8, &mut Vec::new()), None);
+        // However much there would be.
+        let mut bytes = Vec::new();
+        let _ = zstd(&frame(0, 1 << 20), 100, &mut bytes);
+        assert_eq!(bytes.len(), 101);
+    }
 }

@@ -177,7 +177,7 @@ fn section(file: &ObjectFile<'_>, starts: &BTreeMap<usize, u64>, name: &str) -> 
     let Some(section) = decompress::section(file, name) else {
         return Ok(Vec::new());
     };
-    let mut data = decompress::bytes(&section)?.into_owned();
+    let mut data = decompress::bytes(&section, name)?.into_owned();
     if file.file.kind() == ObjectKind::Relocatable {
         for (offset, relocation) in section.relocations() {
             // What refers to nothing that is here stays as it is.
