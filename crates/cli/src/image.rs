@@ -163,7 +163,7 @@ pub(crate) fn section_starts(file: &ObjectFile<'_>, linked: bool, bias: u64) -> 
     let code = file
         .file
         .sections()
-        .filter(|section| section.kind() == object::SectionKind::Text && section.size() > 0);
+        .filter(|section| file.is_code(section) && section.size() > 0);
     code.map(|section| {
         let start = match linked {
             true => section.address().wrapping_add(bias),

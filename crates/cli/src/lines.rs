@@ -16,6 +16,7 @@ use object::{Object, ObjectKind, ObjectSection, Relocation, RelocationFlags, Rel
 use patchpoint::image::Image;
 use patchpoint::stackmap::{Endian, StackMap, StackMaps};
 
+use crate::decompress;
 use crate::image::section_starts;
 use crate::object_file::ObjectFile;
 use crate::problem::Problem;
@@ -173,10 +174,10 @@ pub(crate) fn words(lines: &[SourceLine]) -> Option<String> {
 
 /// The bytes of a section of debug information, relocated; none where it is not there.
 fn section(file: &ObjectFile<'_>, starts: &BTreeMap<usize, u64>, name: &str) -> Result<Vec<u8>, Problem> {
-    let Some(section) = file.file.section_by_name(name) else {
+    let Some(section) = decompress::section(file, name) else {
         return Ok(Vec::new());
     };
-    let mut data = section.uncompressed_data()?.into_owned();
+    let mut data = decompress::bytes(&section, name)?.into_owned();
     if file.file.kind() == ObjectKind::Relocatable {
         for (offset, relocation) in section.relocations() {
             // What refers to nothing that is here stays as it is.

@@ -26,6 +26,7 @@ mod args;
 mod baseline;
 mod call;
 mod check;
+mod decompress;
 mod demangle;
 mod disassemble;
 mod document;

@@ -1,7 +1,12 @@
 //! An object file: its format, its stack map sections.
 
-use object::{Architecture, BinaryFormat, FileFlags, Object, ObjectSection, SectionIndex, SubArchitecture};
+use object::read::elf::{ElfFile, FileHeader, SectionHeader as _};
+use object::{
+    Architecture, BinaryFormat, FileFlags, Object, ObjectSection, ObjectSymbol, SectionIndex, SectionKind,
+    SubArchitecture, SymbolKind, elf,
+};
 use patchpoint::arch::Arch;
+use patchpoint::image;
 use patchpoint::stackmap::{Endian, StackMaps};
 
 use crate::problem::Problem;
@@ -10,6 +15,22 @@ const ELF_NAME: &str = ".llvm_stackmaps";
 const MACHO_NAME: &str = "__llvm_stackmaps";
 /// What is left of the name in a linked PE file, which has room for eight bytes.
 pub(crate) const PE_NAME: &str = ".llvm_st";
+
+/// The segment and section of Mach-O that functions are in.
+const MACHO_CODE: (&str, &str) = ("__TEXT", "__text");
+
+/// The names of the segment and section.
+fn macho_names<'s, 'd: 's>(section: &'s impl ObjectSection<'d>) -> Option<(&'s str, &'s str)> {
+    Some((section.segment_name().ok()??, section.name().ok()?))
+}
+
+/// Whether the header leaves the number of the section with the names to section 0, and that one
+/// has none.
+fn is_nameless<Header: FileHeader>(elf: &ElfFile<'_, Header>) -> bool {
+    let (endian, first) = (elf.endian(), elf.elf_section_table().iter().next());
+    elf.elf_header().e_shstrndx(endian) == elf::SHN_XINDEX
+        && first.is_some_and(|first| first.sh_link(endian) == 0)
+}
 
 pub(crate) struct ObjectFile<'data> {
     pub(crate) file: object::File<'data>,
@@ -38,9 +59,20 @@ impl MapSection<'_> {
 
 impl<'data> ObjectFile<'data> {
     pub(crate) fn parse(data: &'data [u8]) -> Result<Self, Problem> {
-        Ok(Self {
-            file: object::File::parse(data)?,
-        })
+        let file = object::File::parse(data)?;
+        let is_nameless = match &file {
+            object::File::Elf32(elf) => is_nameless(elf),
+            object::File::Elf64(elf) => is_nameless(elf),
+            _ => false,
+        };
+        // protection: inspected-sections-have-names
+        if is_nameless {
+            return Err(Problem::from(image::Error::ObjectMalformed {
+                what: "the section table",
+                reason: "Missing ELF e_shstrndx".into(),
+            }));
+        }
+        Ok(Self { file })
     }
 
     pub(crate) fn map_sections(&self) -> Result<Vec<MapSection<'data>>, Problem> {
@@ -59,6 +91,37 @@ impl<'data> ObjectFile<'data> {
             }
         }
         Ok(found)
+    }
+
+    /// Whether functions are in the section. In Mach-O they are in the one of that name: others with
+    /// instructions are not looked into.
+    pub(crate) fn is_code<'d>(&self, section: &impl ObjectSection<'d>) -> bool {
+        match self.file.format() {
+            BinaryFormat::MachO => macho_names(section) == Some(MACHO_CODE),
+            _ => section.kind() == SectionKind::Text,
+        }
+    }
+
+    /// What a symbol is. In Mach-O it does not say so, but the usual names of sections do: in others
+    /// it may be anything.
+    pub(crate) fn symbol_kind<'d>(&self, symbol: &impl ObjectSymbol<'d>) -> SymbolKind {
+        let kind = symbol.kind();
+        if self.file.format() != BinaryFormat::MachO || kind == SymbolKind::Section {
+            return kind;
+        }
+        let section = symbol.section_index();
+        let section = section.and_then(|index| self.file.section_by_index(index).ok());
+        match section.as_ref().and_then(macho_names) {
+            Some(MACHO_CODE) => SymbolKind::Text,
+            Some((
+                "__TEXT",
+                "__const" | "__cstring" | "__literal4" | "__literal8" | "__literal16" | "__eh_frame"
+                | "__gcc_except_tab",
+            ))
+            | Some(("__DATA", "__data" | "__const" | "__bss" | "__common")) => SymbolKind::Data,
+            Some(("__DATA", "__thread_data" | "__thread_bss" | "__thread_vars")) => SymbolKind::Tls,
+            _ => SymbolKind::Unknown,
+        }
     }
 
     /// Whether the stack maps can be read that it has.
@@ -94,7 +157,7 @@ impl<'data> ObjectFile<'data> {
     /// Whether the header names the second version of PowerPC64's ABI (ELFv2 ABI, section 3.1.1).
     /// `ld.lld` names it of everything that it links: with function descriptors it is the first.
     fn is_elf_v2(&self) -> bool {
-        let says = matches!(self.file.flags(), FileFlags::Elf { e_flags, .. } if e_flags & 3 == 2);
+        let says = matches!(self.file.flags(), FileFlags::Elf { e_flags, .. } if e_flags.ppc64_abi() == 2);
         says && self.file.section_by_name(".opd").is_none()
     }
 

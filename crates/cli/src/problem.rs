@@ -78,6 +78,8 @@ pub(crate) enum Problem {
     ZeroByte(String),
     #[error("has debug information that cannot be read: {0}: leave --lines out")]
     Dwarf(gimli::Error),
+    #[error("has debug information in {section} that cannot be decompressed: {why}: leave --lines out")]
+    Compressed { section: String, why: &'static str },
     #[error("does not run, or is no process of this system's /proc: give the number of one that runs")]
     NoProcess,
     #[error("{0} cannot be read: {1}: the process must be one of yours that you may debug")]
@@ -114,6 +116,7 @@ impl Problem {
             | Self::Table { .. }
             | Self::SharedLibrary(_)
             | Self::Dwarf(_)
+            | Self::Compressed { .. }
             | Self::NoProcess
             | Self::Process(..)
             | Self::NoStackMapInProcess

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use object::{
-    Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, Relocation, RelocationFlags,
-    RelocationKind, RelocationTarget, SymbolKind, elf,
+    BinaryFormat, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, Relocation,
+    RelocationFlags, RelocationKind, RelocationTarget, SymbolKind, elf,
 };
 
 use crate::object_file::{MapSection, ObjectFile};
@@ -176,6 +176,8 @@ pub(crate) fn target(file: &ObjectFile<'_>, relocation: &Relocation, field: u64)
                 })
             }),
         },
+        // In Mach-O it is of no section, whatever lies at that address.
+        RelocationTarget::Absolute if file.file.format() == BinaryFormat::MachO => Target::default(),
         _ => Target {
             name: None,
             place: place_of(file, addend),

@@ -496,11 +496,7 @@ fn references(file: &ObjectFile<'_>) -> BTreeMap<CodePlace, String> {
     if file.file.kind() != ObjectKind::Relocatable {
         return references;
     }
-    for section in file
-        .file
-        .sections()
-        .filter(|section| section.kind() == object::SectionKind::Text)
-    {
+    for section in file.file.sections().filter(|section| file.is_code(section)) {
         for (offset, relocation) in section.relocations() {
             if let Some(name) = referenced(file, relocation.target()) {
                 references.insert(place(section.index(), offset), name);

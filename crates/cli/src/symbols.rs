@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use object::{BinaryFormat, Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolKind};
+use object::read::pe::ExportTable;
+use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolKind};
 use patchpoint::arch::Arch;
 
 use crate::object_file::{MapSection, ObjectFile};
@@ -118,26 +119,39 @@ impl Symbols {
 
 /// What a linked PE file exports: it has no other symbols.
 fn exports(file: &ObjectFile<'_>) -> Vec<Symbol> {
-    if file.file.format() != BinaryFormat::Pe {
-        return Vec::new();
-    }
+    let table = match &file.file {
+        object::File::Pe32(pe) => pe.export_table(),
+        object::File::Pe64(pe) => pe.export_table(),
+        _ => return Vec::new(),
+    };
     // Malformed, they name nothing.
-    let Ok(exports) = file.file.exports() else {
+    let Ok(Some(exports)) = table.and_then(|table| table.as_ref().map(exported).transpose()) else {
         return Vec::new();
     };
-    let symbol = |export: &object::Export<'_>| {
+    let base = file.file.relative_address_base();
+    let symbol = |(name, addr): (&[u8], u32)| {
         Some(Symbol {
-            place: place_of(file, export.address())?,
+            place: place_of(file, base.wrapping_add(addr.into()))?,
             rank: 0,
-            name: String::from_utf8_lossy(export.name()).into_owned(),
+            name: String::from_utf8_lossy(name).into_owned(),
             size: 0,
         })
     };
-    exports.iter().filter_map(symbol).collect()
+    exports.into_iter().filter_map(symbol).collect()
+}
+
+/// The names in a table of exports, but for those that stand for another file's, with their
+/// addresses from the base of the file on.
+fn exported<'d>(table: &ExportTable<'d>) -> object::Result<Vec<(&'d [u8], u32)>> {
+    let all = table.name_iter().map(|(name, index)| {
+        let (name, addr) = (table.name_from_pointer(name)?, table.address_by_index(index)?);
+        Ok((!table.is_forward(addr)).then_some((name, addr)))
+    });
+    all.filter_map(object::Result::transpose).collect()
 }
 
 fn read<'data>(file: &ObjectFile<'data>, symbol: &impl ObjectSymbol<'data>) -> Option<Symbol> {
-    let kind_rank = match symbol.kind() {
+    let kind_rank = match file.symbol_kind(symbol) {
         SymbolKind::Text => 0,
         SymbolKind::Unknown | SymbolKind::Label => 2,
         _ => return None,

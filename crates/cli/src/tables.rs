@@ -396,7 +396,7 @@ fn names_in(file: &ObjectFile<'_>) -> Names {
     for symbol in file.file.symbols().filter(|symbol| symbol.is_definition()) {
         let Ok(name) = symbol.name() else { continue };
         let addr = CodeAddr::new(symbol.address());
-        match symbol.kind() {
+        match file.symbol_kind(&symbol) {
             SymbolKind::Text => functions.push(FunctionRange {
                 name: name.to_owned(),
                 addr,

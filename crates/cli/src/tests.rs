@@ -1,6 +1,7 @@
 //! The tool on the objects in `asm-tests/objects/inspect`, in-process.
 
 mod lines;
+mod macho;
 mod tables;
 
 use std::fs;
@@ -358,6 +359,24 @@ fn what_is_no_object_or_has_no_map_is_refused_in_one_line() {
          the section from its start"
     );
     assert_eq!(problem.to_string(), expected);
+}
+
+/// Where the header leaves it to section 0 which section has the names of all, that one says so.
+#[test]
+fn the_names_of_sections_are_in_one_of_them() {
+    let mut data = fs::read(folder().join("../../../examples/objects/inline_cache.o")).unwrap();
+    let number = std::mem::replace(&mut data[62], 0xff);
+    data[63] = 0xff;
+    let first = u64::from_le_bytes(data[40..48].try_into().unwrap()) as usize;
+    // As many bytes as names could be in.
+    let size = u32::try_from(data.len()).unwrap();
+    data[first + 32..first + 36].copy_from_slice(&size.to_le_bytes());
+    let inspect = |data: &[u8]| render(&inspect("x", Format::Json, &[]), data, Paint::Plain);
+    let error = inspect(&data).unwrap_err();
+    assert_eq!(error.status(), 2);
+    assert!(error.to_string().contains("Missing ELF e_shstrndx"), "{error}");
+    data[first + 40] = number;
+    assert!(inspect(&data).is_ok());
 }
 
 #[test]

@@ -8,27 +8,24 @@ use patchpoint_isa::Arch;
 
 use crate::error::{Error, Result};
 
-/// The two lowest bits of `e_flags` on PowerPC: the version of its ABI, or 0 (ELFv2 ABI, section
-/// 3.1.1).
-const POWERPC_ABI: u32 = 3;
-/// `e_flags` of RISC-V: only 16 general registers (psABI, "File Header").
-const RISCV_RVE: u32 = 8;
-
 /// The architecture of a 64-bit ELF file.
-pub(crate) fn of_elf(machine: u16, endian: Endianness, flags: u32) -> Result<Arch> {
+///
+/// Of PowerPC the flags hold the version of the ABI, or 0 (ELFv2 ABI, section 3.1.1); of RISC-V,
+/// whether there are only 16 general registers (psABI, "File Header").
+pub(crate) fn of_elf(machine: elf::Machine, endian: Endianness, flags: elf::FileFlags) -> Result<Arch> {
     let unsupported = |found| Err(Error::ObjectUnsupported { found });
     let big = endian == Endianness::Big;
     match (machine, big) {
         (elf::EM_X86_64, false) => Ok(Arch::X86_64),
         (elf::EM_AARCH64, false) => Ok(Arch::AArch64),
         (elf::EM_S390, true) => Ok(Arch::SystemZ),
-        (elf::EM_RISCV, false) if flags & RISCV_RVE == 0 => Ok(Arch::RiscV64),
+        (elf::EM_RISCV, false) if !flags.contains(elf::EF_RISCV_RVE) => Ok(Arch::RiscV64),
         (elf::EM_RISCV, false) => unsupported("a RISC-V object for 16 registers (RVE)".into()),
         // Without a version, it is the one that goes with the byte order.
-        (elf::EM_PPC64, true) if flags & POWERPC_ABI <= 1 => Ok(Arch::PowerPc64),
+        (elf::EM_PPC64, true) if flags.ppc64_abi() <= 1 => Ok(Arch::PowerPc64),
         // protection: conventions-of-powerpc-are-told-apart
-        (elf::EM_PPC64, true) if flags & POWERPC_ABI == 2 => Ok(Arch::PowerPc64ElfV2),
-        (elf::EM_PPC64, false) if matches!(flags & POWERPC_ABI, 0 | 2) => Ok(Arch::PowerPc64Le),
+        (elf::EM_PPC64, true) if flags.ppc64_abi() == 2 => Ok(Arch::PowerPc64ElfV2),
+        (elf::EM_PPC64, false) if matches!(flags.ppc64_abi(), 0 | 2) => Ok(Arch::PowerPc64Le),
         _ => {
             let order = if big { "big" } else { "little" };
             unsupported(format!(

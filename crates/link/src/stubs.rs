@@ -70,8 +70,8 @@ pub(crate) struct StubShape {
 pub(crate) struct StubEdge {
     /// From the stub's start, in bytes.
     pub(crate) offset: u32,
-    /// The relocation's number in the architecture's ELF supplement.
-    pub(crate) relocation: u32,
+    /// Of the architecture's ELF supplement.
+    pub(crate) relocation: elf::RelocationType,
     pub(crate) target: StubTarget,
     pub(crate) addend: i64,
 }
@@ -85,7 +85,7 @@ pub(crate) enum StubTarget {
     Itself,
 }
 
-const fn edge(offset: u32, relocation: u32, addend: i64) -> StubEdge {
+const fn edge(offset: u32, relocation: elf::RelocationType, addend: i64) -> StubEdge {
     StubEdge {
         offset,
         relocation,
@@ -114,7 +114,7 @@ pub fn leaving(arch: Arch, to: CodeAddr) -> Option<Vec<u8>> {
     let shape = of(arch);
     let mut bytes = shape.bytes.to_vec();
     for edge in shape.edges {
-        let relocation = Relocation::from_elf(arch, edge.relocation)?;
+        let relocation = Relocation::from_elf(arch, edge.relocation.0)?;
         let field = bytes.get_mut(edge.offset as usize..)?.get_mut(..2)?;
         relocation.insert(field, arch.endian(), to.get());
     }
@@ -148,7 +148,7 @@ pub(crate) const fn of(arch: Arch) -> StubShape {
 
 /// The relocation that writes an address into 8 bytes: what an entry of the global offset table
 /// has.
-pub(crate) const fn absolute_64(arch: Arch) -> u32 {
+pub(crate) const fn absolute_64(arch: Arch) -> elf::RelocationType {
     match arch {
         Arch::X86_64 => elf::R_X86_64_64,
         Arch::AArch64 => elf::R_AARCH64_ABS64,
@@ -303,7 +303,7 @@ mod tests {
 
     /// A stub at an address, with its entry and its target at others.
     fn stub(arch: Arch, at: u64, entry: u64, target: u64) -> String {
-        let (call, number): (&[u8], u32) = match arch {
+        let (call, number): (&[u8], elf::RelocationType) = match arch {
             Arch::X86_64 => (&[0, 0, 0, 0], elf::R_X86_64_PLT32),
             Arch::AArch64 => (&[0, 0, 0, 0x94], elf::R_AARCH64_CALL26),
             Arch::RiscV64 => (&[0x97, 0, 0, 0, 0xe7, 0x80, 0, 0], elf::R_RISCV_CALL),
@@ -313,7 +313,7 @@ mod tests {
         };
         let mut bytes = call.to_vec();
         bytes.resize(16, 0);
-        let object = object(arch, &[code(bytes, vec![(0, number, 1, 0)])], &[OUTSIDE]);
+        let object = object(arch, &[code(bytes, vec![(0, number.0, 1, 0)])], &[OUTSIDE]);
         let addrs = SegmentAddrs {
             code: CodeAddr::new(at - 16),
             // PowerPC aligns the table more strictly, and has no entry.

@@ -47,10 +47,10 @@ impl File<'_> {
             writer.reserve_symbol_index(Some(text));
             symbols.push((writer.add_string(name.as_bytes()), range));
         }
-        let frame_at = frame.map_or(0, |(_, _, bytes)| writer.reserve(bytes.len(), 8));
+        let frame_at = frame.map_or(0, |(_, _, bytes)| writer.reserve(bytes.len() as u64, 8));
         writer.reserve_symtab();
-        writer.reserve_strtab();
-        writer.reserve_shstrtab();
+        writer.reserve_strtab()?;
+        writer.reserve_shstrtab()?;
         writer.reserve_section_headers();
 
         writer.write_file_header(&self.header())?;
@@ -61,11 +61,11 @@ impl File<'_> {
         writer.write_null_symbol();
         for (name, range) in symbols {
             writer.write_symbol(&Sym {
-                name: Some(name),
-                section: Some(text),
-                st_info: elf::STB_GLOBAL << 4 | elf::STT_FUNC,
-                st_other: 0,
-                st_shndx: 0,
+                section: Some(text.0),
+                st_name: writer.string_offset(Some(name)),
+                st_info: elf::STB_GLOBAL | elf::STT_FUNC,
+                st_other: elf::STV_DEFAULT.into(),
+                st_shndx: elf::SHN_UNDEF,
                 st_value: range.start().get(),
                 st_size: range.len(),
             });
@@ -74,9 +74,9 @@ impl File<'_> {
         writer.write_shstrtab();
         writer.write_null_section_header();
         writer.write_section_header(&SectionHeader {
-            name: Some(text_name),
+            sh_name: writer.section_name_offset(Some(text_name)),
             sh_type: elf::SHT_NOBITS,
-            sh_flags: u64::from(elf::SHF_ALLOC | elf::SHF_EXECINSTR),
+            sh_flags: elf::SHF_ALLOC | elf::SHF_EXECINSTR,
             sh_addr: self.code.start().get(),
             sh_offset: 0,
             sh_size: self.code.len(),
@@ -87,11 +87,11 @@ impl File<'_> {
         });
         if let Some((name, addr, bytes)) = frame {
             writer.write_section_header(&SectionHeader {
-                name: Some(name),
+                sh_name: writer.section_name_offset(Some(name)),
                 sh_type: elf::SHT_PROGBITS,
-                sh_flags: u64::from(elf::SHF_ALLOC),
+                sh_flags: elf::SHF_ALLOC,
                 sh_addr: addr.get(),
-                sh_offset: frame_at as u64,
+                sh_offset: frame_at,
                 sh_size: bytes.len() as u64,
                 sh_link: 0,
                 sh_info: 0,
@@ -112,14 +112,14 @@ impl File<'_> {
             abi_version: 0,
             // Its addresses are final.
             e_type: elf::ET_EXEC,
-            e_machine: self.arch.elf_machine(),
+            e_machine: elf::Machine(self.arch.elf_machine()),
             e_entry: 0,
             // Of PowerPC64: the version of the ABI.
-            e_flags: match self.arch {
+            e_flags: elf::FileFlags(match self.arch {
                 Arch::PowerPc64 => 1,
                 Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => 2,
                 _ => 0,
-            },
+            }),
         }
     }
 }

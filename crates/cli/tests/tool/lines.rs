@@ -5,9 +5,11 @@ use crate::{assert_documented, json, list, stdout};
 const FOLDER: &str = "crates/cli/tests/tool/ir";
 
 /// The same source for each format, with the sections and relocations of its architecture.
-const OBJECTS: [&str; 8] = [
+const OBJECTS: [&str; 10] = [
     "lines.o",
     "lines.zlib.o",
+    "lines.zstd.o",
+    "lines.zdebug.o",
     "lines.aarch64.o",
     "lines.powerpc64le.o",
     "lines.s390x.o",

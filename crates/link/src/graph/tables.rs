@@ -27,6 +27,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use llvm_stackmaps::addr::ByteOffset;
+use object::elf::RelocationType;
 
 use crate::error::{Error, Result};
 use crate::graph::descriptors::Spot;
@@ -288,8 +289,8 @@ impl<'data> Graph<'data> {
         Ok(SymbolId(id))
     }
 
-    fn relocation(&self, section: &str, number: u32) -> Result<Relocation> {
-        Relocation::from_elf(self.arch, number).ok_or_else(|| Error::RelocationUnsupported {
+    fn relocation(&self, section: &str, number: RelocationType) -> Result<Relocation> {
+        Relocation::from_elf(self.arch, number.0).ok_or_else(|| Error::RelocationUnsupported {
             relocation: format!("relocation type {number}"),
             section: section.into(),
             offset: ByteOffset::new(0),

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::graph::cut::Cuts;
 use crate::graph::{Graph, Section};
 
-const R_RISCV_ALIGN: u32 = object::elf::R_RISCV_ALIGN;
+const R_RISCV_ALIGN: u32 = object::elf::R_RISCV_ALIGN.0;
 
 /// `addi x0, x0, 0` and `c.nop`.
 const NOP: [u8; 4] = [0x13, 0, 0, 0];

@@ -31,7 +31,7 @@ use crate::relocation::{self, Relocation};
 type Header = FileHeader64<Endianness>;
 
 /// `SHN_X86_64_LCOMMON`: common symbols of the large data model.
-const LARGE_COMMON: u16 = 0xff02;
+const LARGE_COMMON: elf::SymbolSection = elf::SymbolSection(0xff02);
 
 /// Reads an ELF relocatable object.
 pub(crate) fn read(bytes: &[u8]) -> Result<Graph<'_>> {
@@ -39,6 +39,15 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Graph<'_>> {
     let sections = header
         .sections(endian, bytes)
         .map_err(malformed("the section table"))?;
+    // The header leaves the number of the names' section to section 0, which has none.
+    let first = sections.iter().next().map(|first| first.sh_link.get(endian));
+    // protection: names-of-sections-are-in-a-section
+    if header.e_shstrndx.get(endian) == elf::SHN_XINDEX && first == Some(0) {
+        return Err(contradiction(
+            "the section table",
+            "Missing ELF e_shstrndx".into(),
+        ));
+    }
     let table = sections
         .symbols(endian, bytes, elf::SHT_SYMTAB)
         .map_err(malformed("the symbol table"))?;
@@ -63,7 +72,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Graph<'_>> {
 
 fn header(bytes: &[u8]) -> Result<(&Header, Endianness, Arch)> {
     let unsupported = |found: String| Error::ObjectUnsupported { found };
-    if bytes.get(4) != Some(&elf::ELFCLASS64) {
+    if bytes.get(4) != Some(&elf::ELFCLASS64.0) {
         return Err(unsupported("an ELF file that is not 64-bit".into()));
     }
     let header = Header::parse(bytes).map_err(malformed("the file header"))?;
@@ -118,7 +127,7 @@ impl<'data> Reader<'data> {
         let size = header.sh_size.get(self.endian);
         let role = role(self.arch, self.endian, &name, header)?;
         let (flags, link) = (header.sh_flags.get(self.endian), header.sh_link.get(self.endian));
-        let linked = flags & u64::from(elf::SHF_LINK_ORDER) != 0;
+        let linked = flags.contains(elf::SHF_LINK_ORDER);
         let list = (role == SectionRole::ReadOnly)
             .then(|| FunctionList::of_name(&name))
             .flatten();
@@ -134,7 +143,7 @@ impl<'data> Reader<'data> {
             about: (linked && link > 0).then_some(SectionId(link)),
             // Nobody names what is called by itself.
             // protection: constructors-are-roots
-            retained: flags & u64::from(elf::SHF_GNU_RETAIN) != 0 || list.is_some(),
+            retained: flags.contains(elf::SHF_GNU_RETAIN) || list.is_some(),
             list,
         };
         if role == SectionRole::Ignored {
@@ -163,7 +172,7 @@ impl<'data> Reader<'data> {
                 .symbol_name(self.endian, raw)
                 .map_err(malformed("a symbol's name"))?;
             let mut name = self.names.text(name)?;
-            let section = usize::from(raw.st_shndx.get(self.endian));
+            let section = usize::from(raw.st_shndx.get(self.endian).0);
             if let (elf::STT_SECTION, true, Some(section)) =
                 (raw.st_type(), name.is_empty(), graph.sections.get(section))
             {
@@ -181,7 +190,7 @@ impl<'data> Reader<'data> {
                 function: raw.st_type() == elf::STT_FUNC,
                 scope: scope(raw),
                 strength: self.strength(raw),
-                other: raw.st_other,
+                other: raw.st_other.0,
             });
         }
         if symbols.is_empty() {
@@ -233,7 +242,7 @@ impl<'data> Reader<'data> {
             elf::STT_TLS => return Err(self.thread_local(raw, index, name)),
             _ => {}
         }
-        if machine::local_entry(self.arch, raw.st_other).is_none() {
+        if machine::local_entry(self.arch, raw.st_other.0).is_none() {
             return Ok(Definition::Refused(
                 "the place of its local entry is reserved by the ABI",
             ));
@@ -296,7 +305,7 @@ impl<'data> Reader<'data> {
             graph.groups.push(SectionGroup {
                 name: symbol.name.clone(),
                 file: 0,
-                selection: (flags & elf::GRP_COMDAT != 0).then_some(Selection::Any),
+                selection: flags.contains(elf::GRP_COMDAT).then_some(Selection::Any),
                 sections,
             });
         }
@@ -344,7 +353,7 @@ impl<'data> Reader<'data> {
 
     fn edge(&self, section: &Section<'_>, raw: &Rela64<Endianness>, symbols: &[Symbol<'_>]) -> Result<Edge> {
         let offset = raw.r_offset.get(self.endian);
-        let number = raw.r_type(self.endian, false);
+        let number = raw.r_type(self.endian, false).0;
         let Some(relocation) = Relocation::from_elf(self.arch, number) else {
             let (relocation, reason) = relocation::why_refused(self.arch, number);
             // protection: thread-local-uses
@@ -386,7 +395,7 @@ fn role(
     header: &SectionHeader64<Endianness>,
 ) -> Result<SectionRole> {
     let (flags, kind) = (header.sh_flags.get(endian), header.sh_type.get(endian));
-    let has = |flag: u32| flags & u64::from(flag) != 0;
+    let has = |flag| flags.contains(flag);
     if name == ".llvm_stackmaps" && kind == elf::SHT_PROGBITS {
         return Ok(SectionRole::StackMaps);
     }
@@ -434,7 +443,7 @@ fn only_linker_writes(arch: Arch, name: &str) -> bool {
 }
 
 /// An empty section is placed all the same if it could hold symbols, such as an unused `.text`.
-fn empty_role(has: impl Fn(u32) -> bool, kind: u32) -> Result<SectionRole> {
+fn empty_role(has: impl Fn(elf::SectionFlags) -> bool, kind: elf::SectionType) -> Result<SectionRole> {
     Ok(match kind {
         elf::SHT_PROGBITS | elf::SHT_NOBITS if has(elf::SHF_ALLOC) && !has(elf::SHF_TLS) => {
             if has(elf::SHF_EXECINSTR) {

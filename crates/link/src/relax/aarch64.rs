@@ -13,12 +13,12 @@
 use super::{Changes, CodeSection, Edge, Targets};
 use crate::relocation::Fit;
 
-const GOT_PAGE: u32 = object::elf::R_AARCH64_ADR_GOT_PAGE;
-const GOT_LOW: u32 = object::elf::R_AARCH64_LD64_GOT_LO12_NC;
-const NONE: u32 = object::elf::R_AARCH64_NONE;
-const ADR: u32 = object::elf::R_AARCH64_ADR_PREL_LO21;
-const PAGE: u32 = object::elf::R_AARCH64_ADR_PREL_PG_HI21;
-const LOW: u32 = object::elf::R_AARCH64_ADD_ABS_LO12_NC;
+const GOT_PAGE: u32 = object::elf::R_AARCH64_ADR_GOT_PAGE.0;
+const GOT_LOW: u32 = object::elf::R_AARCH64_LD64_GOT_LO12_NC.0;
+const NONE: u32 = object::elf::R_AARCH64_NONE.0;
+const ADR: u32 = object::elf::R_AARCH64_ADR_PREL_LO21.0;
+const PAGE: u32 = object::elf::R_AARCH64_ADR_PREL_PG_HI21.0;
+const LOW: u32 = object::elf::R_AARCH64_ADD_ABS_LO12_NC.0;
 
 const NOP: u32 = 0xd503_201f;
 const REGISTER: u32 = 0x1f;

@@ -14,11 +14,11 @@ use super::{Changes, CodeSection, Edge, Graph, Targets};
 use crate::graph::descriptors::Spot;
 use crate::relocation::Fit;
 
-const GOT_HI20: u32 = object::elf::R_RISCV_GOT_HI20;
-const HI20: u32 = object::elf::R_RISCV_PCREL_HI20;
-const LO12_I: u32 = object::elf::R_RISCV_PCREL_LO12_I;
-const LO12_S: u32 = object::elf::R_RISCV_PCREL_LO12_S;
-const RELAX: u32 = object::elf::R_RISCV_RELAX;
+const GOT_HI20: u32 = object::elf::R_RISCV_GOT_HI20.0;
+const HI20: u32 = object::elf::R_RISCV_PCREL_HI20.0;
+const LO12_I: u32 = object::elf::R_RISCV_PCREL_LO12_I.0;
+const LO12_S: u32 = object::elf::R_RISCV_PCREL_LO12_S.0;
+const RELAX: u32 = object::elf::R_RISCV_RELAX.0;
 
 /// `auipc`, and what `ld` and `addi` have in their operation's fields.
 const AUIPC: u32 = 0x17;

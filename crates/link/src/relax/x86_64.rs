@@ -16,11 +16,11 @@
 use super::{Changes, CodeSection, Edge, Targets};
 use crate::relocation::Fit;
 
-const GOTPCRELX: u32 = object::elf::R_X86_64_GOTPCRELX;
-const REX_GOTPCRELX: u32 = object::elf::R_X86_64_REX_GOTPCRELX;
-const PC32: u32 = object::elf::R_X86_64_PC32;
-const ADDRESS: u32 = object::elf::R_X86_64_32;
-const SIGNED_ADDRESS: u32 = object::elf::R_X86_64_32S;
+const GOTPCRELX: u32 = object::elf::R_X86_64_GOTPCRELX.0;
+const REX_GOTPCRELX: u32 = object::elf::R_X86_64_REX_GOTPCRELX.0;
+const PC32: u32 = object::elf::R_X86_64_PC32.0;
+const ADDRESS: u32 = object::elf::R_X86_64_32.0;
+const SIGNED_ADDRESS: u32 = object::elf::R_X86_64_32S.0;
 
 /// The distance from the field to the end of its instruction, negative, as these relocations have
 /// it.

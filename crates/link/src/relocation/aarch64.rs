@@ -11,9 +11,6 @@ use object::elf::*;
 
 use super::{DYNAMIC, Field, FieldPart, Fit, TLS, part, refused, table};
 
-const R_AARCH64_PLT32: u32 = 314;
-const R_AARCH64_GOTPCREL32: u32 = 315;
-
 const fn word(parts: &'static [FieldPart]) -> Field {
     Field::new(4, parts)
 }

@@ -48,12 +48,12 @@ pub(super) const fn table() -> &'static [RelocationRow] {
 }
 
 /// The row of a number that computes this.
-pub(crate) fn of(number: u16, formula: Formula) -> Option<Relocation> {
-    let found = |row: &&RelocationRow| row.number == u32::from(number) && row.formula == formula;
+pub(crate) fn of(number: RelocationType, formula: Formula) -> Option<Relocation> {
+    let found = |row: &&RelocationRow| row.number == u32::from(number.0) && row.formula == formula;
     X86_64.iter().find(found).map(Relocation)
 }
 
 /// The name of a relocation that is not supported, and why.
-pub(crate) fn why_refused(number: u16) -> (alloc::string::String, &'static str) {
-    super::reason(REFUSED, X86_64, u32::from(number), UNKNOWN)
+pub(crate) fn why_refused(number: RelocationType) -> (alloc::string::String, &'static str) {
+    super::reason(REFUSED, X86_64, u32::from(number.0), UNKNOWN)
 }

@@ -76,9 +76,9 @@ pub(super) const fn table(arch: Arch) -> &'static [RelocationRow] {
 }
 
 /// The row of a number that computes this and writes so many bytes.
-pub(crate) fn of(arch: Arch, number: u8, formula: Formula, width: u8) -> Option<Relocation> {
+pub(crate) fn of(arch: Arch, number: RelocationType, formula: Formula, width: u8) -> Option<Relocation> {
     let found = |row: &&RelocationRow| {
-        row.number == u32::from(number) && row.formula == formula && row.field.width == width
+        row.number == u32::from(number.0) && row.formula == formula && row.field.width == width
     };
     table(arch).iter().find(found).map(Relocation)
 }
@@ -86,15 +86,15 @@ pub(crate) fn of(arch: Arch, number: u8, formula: Formula, width: u8) -> Option<
 /// [`ARM64_RELOC_PAGEOFF12`] in an instruction that counts in units of two to this power.
 pub(crate) fn page_offset(exponent: u8) -> Option<Relocation> {
     let scaled =
-        |row: &&RelocationRow| row.number == u32::from(ARM64_RELOC_PAGEOFF12) && row.fit.zeros == exponent;
+        |row: &&RelocationRow| row.number == u32::from(ARM64_RELOC_PAGEOFF12.0) && row.fit.zeros == exponent;
     ARM64.iter().find(scaled).map(Relocation)
 }
 
 /// The name of a relocation that is not supported, and why.
-pub(crate) fn why_refused(arch: Arch, number: u8) -> (alloc::string::String, &'static str) {
+pub(crate) fn why_refused(arch: Arch, number: RelocationType) -> (alloc::string::String, &'static str) {
     let refused: &[Refused] = match arch {
         Arch::AArch64 => ARM64_REFUSED,
         _ => X86_64_REFUSED,
     };
-    super::reason(refused, table(arch), u32::from(number), UNKNOWN)
+    super::reason(refused, table(arch), u32::from(number.0), UNKNOWN)
 }

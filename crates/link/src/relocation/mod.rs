@@ -14,6 +14,7 @@ use alloc::string::String;
 use core::fmt;
 
 use llvm_stackmaps::Endian;
+use object::elf::{self, RelocationType};
 use patchpoint_isa::Arch;
 
 mod aarch64;
@@ -328,7 +329,7 @@ macro_rules! table {
     ($($name:ident: $formula:ident, $field:expr, $fit:expr;)*) => {
         pub(super) const TABLE: &[super::RelocationRow] = &[
             $(super::RelocationRow {
-                number: $name,
+                number: $name.0,
                 name: stringify!($name),
                 formula: super::Formula::$formula,
                 field: $field,
@@ -344,7 +345,7 @@ macro_rules! refused {
     ($($reason:ident => $($name:ident)*;)*) => {
         pub(super) const REFUSED: &[super::Refused] = &[
             $($(super::Refused {
-                number: $name,
+                number: $name.0,
                 name: stringify!($name),
                 reason: $reason,
             },)*)*
@@ -358,7 +359,7 @@ macro_rules! numbered {
     ($table:ident: $($name:ident: $formula:ident, $field:expr, $fit:expr;)*) => {
         const $table: &[super::RelocationRow] = &[
             $(super::RelocationRow {
-                number: $name as u32,
+                number: $name.0 as u32,
                 name: stringify!($name),
                 formula: super::Formula::$formula,
                 field: $field,
@@ -373,7 +374,7 @@ macro_rules! refused_numbers {
     ($table:ident: $($reason:ident => $($name:ident)*;)*) => {
         const $table: &[super::Refused] = &[
             $($(super::Refused {
-                number: $name as u32,
+                number: $name.0 as u32,
                 name: stringify!($name),
                 reason: $reason,
             },)*)*
@@ -460,8 +461,8 @@ impl Relocation {
     /// Whether it holds the upper bits of a distance whose lower ones another relocation holds.
     pub(crate) fn is_upper_half(self) -> bool {
         matches!(
-            self.0.number,
-            object::elf::R_RISCV_PCREL_HI20 | object::elf::R_RISCV_GOT_HI20
+            RelocationType(self.0.number),
+            elf::R_RISCV_PCREL_HI20 | elf::R_RISCV_GOT_HI20
         ) && matches!(self.0.formula, Formula::Relative | Formula::GotEntry)
     }
 

@@ -12,17 +12,19 @@ use super::{DYNAMIC, Field, FieldPart, Fit, TLS, carried, part, refused, table};
 
 /// Those of ELFv2 that are newer than the `object` crate's list.
 mod newer {
-    pub(super) const R_PPC64_REL24_NOTOC: u32 = 116;
-    pub(super) const R_PPC64_PCREL_OPT: u32 = 123;
-    pub(super) const R_PPC64_REL24_P9NOTOC: u32 = 124;
-    pub(super) const R_PPC64_PCREL34: u32 = 132;
-    pub(super) const R_PPC64_GOT_PCREL34: u32 = 133;
-    pub(super) const R_PPC64_TPREL34: u32 = 146;
-    pub(super) const R_PPC64_DTPREL34: u32 = 147;
-    pub(super) const R_PPC64_GOT_TLSGD_PCREL34: u32 = 148;
-    pub(super) const R_PPC64_GOT_TLSLD_PCREL34: u32 = 149;
-    pub(super) const R_PPC64_GOT_TPREL_PCREL34: u32 = 150;
-    pub(super) const R_PPC64_GOT_DTPREL_PCREL34: u32 = 151;
+    use object::elf::RelocationType;
+
+    pub(super) const R_PPC64_REL24_NOTOC: RelocationType = RelocationType(116);
+    pub(super) const R_PPC64_PCREL_OPT: RelocationType = RelocationType(123);
+    pub(super) const R_PPC64_REL24_P9NOTOC: RelocationType = RelocationType(124);
+    pub(super) const R_PPC64_PCREL34: RelocationType = RelocationType(132);
+    pub(super) const R_PPC64_GOT_PCREL34: RelocationType = RelocationType(133);
+    pub(super) const R_PPC64_TPREL34: RelocationType = RelocationType(146);
+    pub(super) const R_PPC64_DTPREL34: RelocationType = RelocationType(147);
+    pub(super) const R_PPC64_GOT_TLSGD_PCREL34: RelocationType = RelocationType(148);
+    pub(super) const R_PPC64_GOT_TLSLD_PCREL34: RelocationType = RelocationType(149);
+    pub(super) const R_PPC64_GOT_TPREL_PCREL34: RelocationType = RelocationType(150);
+    pub(super) const R_PPC64_GOT_DTPREL_PCREL34: RelocationType = RelocationType(151);
 }
 use newer::*;
 

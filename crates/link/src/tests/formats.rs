@@ -125,6 +125,41 @@ fn an_external_symbol_of_mach_o_without_a_name_is_refused() {
     assert!(Object::parse(&bytes).is_ok());
 }
 
+/// The last number that 16 bits have for a section is one of those that say something else.
+#[test]
+fn the_last_number_of_a_coff_section_is_reserved() {
+    use object::read::coff::{CoffHeader, Symbol as _};
+    let mut bytes = include_bytes!("../../../../asm-tests/objects/linker/coff_directives.o").to_vec();
+    let header = object::pe::ImageFileHeader::parse(&*bytes, &mut 0).unwrap();
+    let symbols = header.symbols(&*bytes).unwrap();
+    let (index, raw) = symbols
+        .iter()
+        .find(|(_, raw)| {
+            raw.storage_class() == object::pe::IMAGE_SYM_CLASS_EXTERNAL && raw.section().is_some()
+        })
+        .unwrap();
+    let name = raw.name(symbols.strings()).unwrap().to_vec();
+    // Its number is behind the name and the value.
+    let at = header.pointer_to_symbol_table() as usize + 18 * index.0 + 12;
+    for number in [0xfeff_u16, 0xff00, 0xfffe] {
+        bytes[at..at + 2].copy_from_slice(&number.to_le_bytes());
+        let object = Object::parse(&bytes).unwrap();
+        let mut symbols = object.graph.symbols().iter();
+        let symbol = symbols.find(|symbol| symbol.name().as_bytes() == name).unwrap();
+        assert_eq!(
+            symbol.definition(),
+            Definition::Refused("it is debug information"),
+            "{number:#x}"
+        );
+    }
+    bytes[at..at + 2].copy_from_slice(&0xfefe_u16.to_le_bytes());
+    let error = Object::parse(&bytes).unwrap_err().to_string();
+    assert!(
+        error.starts_with("malformed object: a symbol's section"),
+        "{error}"
+    );
+}
+
 /// What an object includes is kept where others are pruned, and a name stands for what its object
 /// says unless another one defines it.
 #[test]

@@ -210,6 +210,24 @@ fn section(name: &[u8]) -> (usize, usize) {
     (headers + index.0 * 64, section.sh_offset(LE) as usize)
 }
 
+/// Where the header leaves it to section 0 which one has the names, that one says so.
+#[test]
+fn the_names_of_sections_are_in_one_of_them() {
+    let mut damaged = OBJECT.to_vec();
+    let number = std::mem::replace(&mut damaged[62], 0xff);
+    damaged[63] = 0xff;
+    let first = u64::from_le_bytes(damaged[40..48].try_into().unwrap()) as usize;
+    // As many bytes as names could be in.
+    damaged[first + 32..first + 36].copy_from_slice(&(OBJECT.len() as u32).to_le_bytes());
+    let error = Object::parse(&damaged).unwrap_err().to_string();
+    assert!(
+        error.starts_with("malformed object: the section table"),
+        "{error}"
+    );
+    damaged[first + 40] = number;
+    assert!(Object::parse(&damaged).is_ok());
+}
+
 #[test]
 fn damaged_relocations_are_named_with_their_place() {
     let (_, at) = section(b".rela.llvm_stackmaps");

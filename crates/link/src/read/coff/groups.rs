@@ -5,14 +5,14 @@ use alloc::vec::Vec;
 use std::collections::HashMap;
 
 use object::pe::{
-    IMAGE_COMDAT_SELECT_ANY, IMAGE_COMDAT_SELECT_ASSOCIATIVE, IMAGE_COMDAT_SELECT_EXACT_MATCH,
-    IMAGE_COMDAT_SELECT_LARGEST, IMAGE_COMDAT_SELECT_NODUPLICATES, IMAGE_COMDAT_SELECT_SAME_SIZE,
-    IMAGE_SCN_LNK_COMDAT, ImageAuxSymbolSection,
+    ComdatSelection, IMAGE_COMDAT_SELECT_ANY, IMAGE_COMDAT_SELECT_ASSOCIATIVE,
+    IMAGE_COMDAT_SELECT_EXACT_MATCH, IMAGE_COMDAT_SELECT_LARGEST, IMAGE_COMDAT_SELECT_NODUPLICATES,
+    IMAGE_COMDAT_SELECT_SAME_SIZE, IMAGE_SCN_LNK_COMDAT, ImageAuxSymbolSection, SymbolSection,
 };
-use object::read::coff::{CoffHeader, ImageSymbol as _};
+use object::read::coff::{CoffHeader, Symbol as _};
 use object::{LittleEndian as LE, SymbolIndex};
 
-use super::Reader;
+use super::{Reader, section_number};
 use crate::error::Result;
 use crate::graph::checks::{malformed, refuse};
 use crate::graph::comdat::{self, SectionGroup, Selection};
@@ -21,7 +21,7 @@ use crate::graph::{Graph, Scope, SectionId, SectionRole};
 /// What the symbol of a COMDAT section says of it.
 struct Comdat {
     section: SectionId,
-    selection: u8,
+    selection: ComdatSelection,
     associated: u32,
 }
 
@@ -32,7 +32,7 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
         let mut waiting: HashMap<SectionId, Comdat> = HashMap::new();
         let mut names: Vec<(Comdat, usize)> = Vec::new();
         for (index, raw) in self.symbols.iter() {
-            let Some(id) = self.comdat_section(raw.section_number()) else {
+            let Some(id) = self.comdat_section(section_number::<Header>(raw)) else {
                 continue;
             };
             if let Some(comdat) = waiting.remove(&id) {
@@ -58,13 +58,16 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
     }
 
     /// The section with this number, if it is a COMDAT.
-    fn comdat_section(&self, number: i32) -> Option<SectionId> {
-        let number = u32::try_from(number).ok().filter(|number| *number > 0)?;
+    fn comdat_section(&self, number: SymbolSection) -> Option<SectionId> {
+        let number = number.index()?;
         let raw = self
             .sections
             .section(object::SectionIndex(number as usize))
             .ok()?;
-        (raw.characteristics.get(LE) & IMAGE_SCN_LNK_COMDAT != 0).then_some(SectionId(number))
+        raw.characteristics
+            .get(LE)
+            .contains(IMAGE_SCN_LNK_COMDAT)
+            .then_some(SectionId(number))
     }
 
     fn comdat(&self, section: SectionId, index: SymbolIndex) -> Result<Comdat> {

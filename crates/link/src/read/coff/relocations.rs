@@ -8,7 +8,9 @@ use llvm_stackmaps::addr::ByteOffset;
 use object::LittleEndian as LE;
 use object::pe::{
     IMAGE_REL_AMD64_ABSOLUTE, IMAGE_REL_AMD64_ADDR32, IMAGE_REL_AMD64_ADDR32NB, IMAGE_REL_AMD64_ADDR64,
-    IMAGE_REL_AMD64_REL32, IMAGE_REL_AMD64_REL32_5, IMAGE_REL_AMD64_SECREL, ImageRelocation,
+    IMAGE_REL_AMD64_REL32, IMAGE_REL_AMD64_REL32_1, IMAGE_REL_AMD64_REL32_2, IMAGE_REL_AMD64_REL32_3,
+    IMAGE_REL_AMD64_REL32_4, IMAGE_REL_AMD64_REL32_5, IMAGE_REL_AMD64_SECREL, ImageRelocation,
+    RelocationType,
 };
 use object::read::coff::CoffHeader;
 
@@ -102,7 +104,7 @@ fn imports(graph: &mut Graph<'_>) -> Result<Imports> {
 fn edge(
     section: &Section<'_>,
     offset: u32,
-    number: u16,
+    number: RelocationType,
     target: SymbolId,
     imports: &Imports,
 ) -> Result<Option<Edge>> {
@@ -113,7 +115,12 @@ fn edge(
         IMAGE_REL_AMD64_ADDR64 | IMAGE_REL_AMD64_ADDR32 => (Formula::Absolute, 0),
         IMAGE_REL_AMD64_ADDR32NB => (Formula::FromImageBase, 0),
         IMAGE_REL_AMD64_SECREL => (Formula::FromSection, 0),
-        IMAGE_REL_AMD64_REL32..=IMAGE_REL_AMD64_REL32_5 => {
+        IMAGE_REL_AMD64_REL32
+        | IMAGE_REL_AMD64_REL32_1
+        | IMAGE_REL_AMD64_REL32_2
+        | IMAGE_REL_AMD64_REL32_3
+        | IMAGE_REL_AMD64_REL32_4
+        | IMAGE_REL_AMD64_REL32_5 => {
             let formula = if imported.is_some() {
                 Formula::GotEntry
             } else if number == IMAGE_REL_AMD64_REL32 && is_branch(section, offset) {
@@ -122,7 +129,7 @@ fn edge(
                 Formula::Relative
             };
             // From the field's end, and as many bytes behind that as the number says.
-            (formula, 4 + i64::from(number - IMAGE_REL_AMD64_REL32))
+            (formula, 4 + i64::from(number.0 - IMAGE_REL_AMD64_REL32.0))
         }
         _ => return Err(refused(section, offset, number, None)),
     };
@@ -144,7 +151,12 @@ fn edge(
     Ok(Some(Edge::new(place, row, imported.unwrap_or(target), addend)))
 }
 
-fn refused(section: &Section<'_>, offset: u32, number: u16, reason: Option<&'static str>) -> Error {
+fn refused(
+    section: &Section<'_>,
+    offset: u32,
+    number: RelocationType,
+    reason: Option<&'static str>,
+) -> Error {
     let (relocation, why) = relocation::coff::why_refused(number);
     Error::RelocationUnsupported {
         relocation,

@@ -2,7 +2,7 @@
 
 use object::pe::{
     IMAGE_SCN_CNT_CODE, IMAGE_SCN_LNK_INFO, IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_DISCARDABLE,
-    IMAGE_SCN_MEM_EXECUTE, IMAGE_SCN_MEM_WRITE,
+    IMAGE_SCN_MEM_EXECUTE, IMAGE_SCN_MEM_WRITE, SectionFlags,
 };
 
 use super::writable_code;
@@ -11,8 +11,8 @@ use crate::graph::SectionRole;
 use crate::graph::checks::refuse;
 
 /// By its name and characteristics.
-pub(crate) fn role(name: &str, flags: u32) -> Result<SectionRole> {
-    let has = |flag: u32| flags & flag != 0;
+pub(crate) fn role(name: &str, flags: SectionFlags) -> Result<SectionRole> {
+    let has = |any| flags.intersects(any);
     // Of sections whose names differ behind a `$`, linkers make one, in the order of what follows.
     let (whole, _) = name.split_once('$').unwrap_or((name, ""));
     if has(IMAGE_SCN_LNK_REMOVE | IMAGE_SCN_LNK_INFO | IMAGE_SCN_MEM_DISCARDABLE) || is_for_linkers(whole) {

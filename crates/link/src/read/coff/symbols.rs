@@ -8,9 +8,9 @@ use object::pe::{
     IMAGE_SYM_ABSOLUTE, IMAGE_SYM_CLASS_EXTERNAL, IMAGE_SYM_CLASS_LABEL, IMAGE_SYM_CLASS_SECTION,
     IMAGE_SYM_CLASS_STATIC, IMAGE_SYM_CLASS_WEAK_EXTERNAL, IMAGE_SYM_DTYPE_FUNCTION, IMAGE_SYM_UNDEFINED,
 };
-use object::read::coff::{CoffHeader, ImageSymbol as _};
+use object::read::coff::{CoffHeader, Symbol as _};
 
-use super::Reader;
+use super::{Reader, section_number};
 use crate::error::Result;
 use crate::format::IMAGE_BASE;
 use crate::graph::checks::{common, contradiction, in_section, malformed};
@@ -56,9 +56,9 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
         Ok(())
     }
 
-    fn define(&self, graph: &Graph<'data>, raw: &Header::ImageSymbol, symbol: &mut Symbol<'_>) -> Result<()> {
+    fn define(&self, graph: &Graph<'data>, raw: &Header::Symbol, symbol: &mut Symbol<'_>) -> Result<()> {
         let value = u64::from(raw.value());
-        symbol.definition = match raw.section_number() {
+        symbol.definition = match section_number::<Header>(raw) {
             IMAGE_SYM_UNDEFINED if symbol.scope == Scope::Local => {
                 Definition::Refused("it is local, but not in this object")
             }
@@ -69,9 +69,9 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
             }
             IMAGE_SYM_UNDEFINED => Definition::Undefined { weak: false },
             IMAGE_SYM_ABSOLUTE => Definition::Absolute(value),
-            number => match usize::try_from(number) {
-                Ok(number) => in_section(&graph.sections, number, value, &symbol.name)?,
-                Err(_) => Definition::Refused("it is debug information"),
+            number => match number.index() {
+                Some(number) => in_section(&graph.sections, number as usize, value, &symbol.name)?,
+                None => Definition::Refused("it is debug information"),
             },
         };
         symbol.strength = match symbol.definition {

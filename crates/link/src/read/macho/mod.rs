@@ -66,7 +66,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Graph<'_>> {
 fn header(bytes: &[u8]) -> Result<(Arch, LoadCommandIterator<'_, LittleEndian>)> {
     let unsupported = |found: String| Error::ObjectUnsupported { found };
     let header = Header::parse(bytes, 0).map_err(malformed("the file header"))?;
-    let subtype = header.cpusubtype(ENDIAN) & !macho::CPU_SUBTYPE_MASK;
+    let subtype = header.cpusubtype(ENDIAN).id();
     let arch = match (header.cputype(ENDIAN), subtype) {
         (macho::CPU_TYPE_X86_64, _) => Arch::X86_64,
         (macho::CPU_TYPE_ARM64, macho::CPU_SUBTYPE_ARM64E) => {
@@ -174,8 +174,8 @@ impl<'data> Reader<'data> {
                 align => checks::alignment(&name, align)?,
             };
             section.size = checks::size(raw.size(ENDIAN))?;
-            let data = raw.data(ENDIAN, self.bytes);
-            let data = data.map_err(|()| {
+            let data = raw.data(ENDIAN, self.bytes, raw.offset(ENDIAN).into());
+            let data = data.map_err(|_| {
                 contradiction(
                     "a section's bytes",
                     format!("those of {name} are not in the file"),
@@ -183,7 +183,7 @@ impl<'data> Reader<'data> {
             })?;
             section.bytes = Cow::Borrowed(data);
             section.list = roles::functions(flags);
-            section.retained = flags & macho::S_ATTR_NO_DEAD_STRIP != 0 || section.list.is_some();
+            section.retained = flags.contains(macho::S_ATTR_NO_DEAD_STRIP) || section.list.is_some();
         }
         section.name = Cow::Owned(name);
         init::check(&section)?;

@@ -6,7 +6,7 @@ use core::mem::size_of;
 
 use llvm_stackmaps::addr::ByteOffset;
 use object::LittleEndian;
-use object::macho::{self, RelocationInfo};
+use object::macho::{self, RelocationInfo, RelocationType};
 use object::read::macho::Section as _;
 use patchpoint_isa::Arch;
 
@@ -20,7 +20,7 @@ use crate::relocation::{self, Formula, Relocation};
 #[derive(Clone, Copy)]
 pub(crate) struct Raw {
     pub(crate) offset: u64,
-    pub(crate) number: u8,
+    pub(crate) number: RelocationType,
     /// In bytes: a power of two up to 8.
     pub(crate) width: u8,
     pub(crate) relative: bool,
@@ -216,7 +216,7 @@ impl Fields<'_, '_> {
         arch: Arch,
         raw: Raw,
         second: Option<Raw>,
-        unsigned: u8,
+        unsigned: RelocationType,
     ) -> Result<()> {
         let half = self.row(arch, raw, Formula::Subtrahend)?;
         let second = second.filter(|second| {

@@ -5,7 +5,7 @@ use object::macho::{
     S_DTRACE_DOF, S_INIT_FUNC_OFFSETS, S_INTERPOSING, S_LAZY_DYLIB_SYMBOL_POINTERS, S_LAZY_SYMBOL_POINTERS,
     S_MOD_INIT_FUNC_POINTERS, S_MOD_TERM_FUNC_POINTERS, S_NON_LAZY_SYMBOL_POINTERS, S_SYMBOL_STUBS,
     S_THREAD_LOCAL_INIT_FUNCTION_POINTERS, S_THREAD_LOCAL_REGULAR, S_THREAD_LOCAL_VARIABLE_POINTERS,
-    S_THREAD_LOCAL_VARIABLES, S_THREAD_LOCAL_ZEROFILL, SECTION_TYPE,
+    S_THREAD_LOCAL_VARIABLES, S_THREAD_LOCAL_ZEROFILL, SectionFlags, SectionType,
 };
 
 use crate::error::Result;
@@ -14,12 +14,12 @@ use crate::graph::checks::refuse;
 use crate::graph::init::FunctionList;
 
 /// By its name, with the segment's before it, and its type and attributes.
-pub(crate) fn role(name: &str, flags: u32) -> Result<SectionRole> {
+pub(crate) fn role(name: &str, flags: SectionFlags) -> Result<SectionRole> {
     let (segment, section) = name.split_once(',').unwrap_or((name, ""));
     match (segment, section) {
         ("__LLVM_STACKMAPS", "__llvm_stackmaps") => return Ok(SectionRole::StackMaps),
         ("__LD", "__compact_unwind") | ("__DWARF" | "__LLVM", _) => return Ok(SectionRole::Ignored),
-        _ if flags & S_ATTR_DEBUG != 0 => return Ok(SectionRole::Ignored),
+        _ if flags.contains(S_ATTR_DEBUG) => return Ok(SectionRole::Ignored),
         ("__DATA" | "__DATA_CONST", _) if is_objective_c(section) => {
             return Err(refuse(name, "Objective-C needs its runtime to be told of it"));
         }
@@ -28,12 +28,12 @@ pub(crate) fn role(name: &str, flags: u32) -> Result<SectionRole> {
         }
         _ => {}
     }
-    if let Some(reason) = needs_more(flags & SECTION_TYPE) {
+    if let Some(reason) = needs_more(flags.typ()) {
         return Err(refuse(name, reason));
     }
-    let is_code = flags & (S_ATTR_PURE_INSTRUCTIONS | S_ATTR_SOME_INSTRUCTIONS) != 0;
+    let is_code = flags.intersects(S_ATTR_PURE_INSTRUCTIONS | S_ATTR_SOME_INSTRUCTIONS);
     match (segment, section) {
-        _ if flags & S_ATTR_SELF_MODIFYING_CODE != 0 => {
+        _ if flags.contains(S_ATTR_SELF_MODIFYING_CODE) => {
             Err(refuse(name, "it would be writable and executable at once"))
         }
         ("__TEXT", "__eh_frame") => Ok(SectionRole::EhFrame),
@@ -50,8 +50,8 @@ pub(crate) fn role(name: &str, flags: u32) -> Result<SectionRole> {
 
 /// The list of functions that a section is, if it is one: constructors or destructors, which have
 /// no priorities here.
-pub(crate) fn functions(flags: u32) -> Option<FunctionList> {
-    match flags & SECTION_TYPE {
+pub(crate) fn functions(flags: SectionFlags) -> Option<FunctionList> {
+    match flags.typ() {
         S_MOD_INIT_FUNC_POINTERS => FunctionList::of_name(".init_array"),
         S_MOD_TERM_FUNC_POINTERS => FunctionList::of_name(".fini_array"),
         _ => None,
@@ -64,7 +64,7 @@ fn is_objective_c(section: &str) -> bool {
 }
 
 /// Why a section of this type is not just loaded.
-fn needs_more(kind: u32) -> Option<&'static str> {
+fn needs_more(kind: SectionType) -> Option<&'static str> {
     Some(match kind {
         S_THREAD_LOCAL_REGULAR
         | S_THREAD_LOCAL_ZEROFILL

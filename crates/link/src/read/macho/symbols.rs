@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use object::LittleEndian;
 use object::macho::{
-    N_ABS, N_ALT_ENTRY, N_EXT, N_INDR, N_NO_DEAD_STRIP, N_PEXT, N_SECT, N_TYPE, N_UNDF, N_WEAK_DEF,
-    N_WEAK_REF, Nlist64,
+    N_ABS, N_ALT_ENTRY, N_INDR, N_NO_DEAD_STRIP, N_PEXT, N_SECT, N_UNDF, N_WEAK_DEF, N_WEAK_REF, Nlist64,
+    SymbolDesc,
 };
 use object::read::macho::Section as _;
 use object::read::macho::{Nlist as _, SymbolTable};
@@ -44,7 +44,7 @@ impl<'data> Reader<'data> {
                 continue;
             }
             // protection: external-symbols-have-names
-            if symbol.name.is_empty() && raw.n_type() & N_EXT != 0 {
+            if symbol.name.is_empty() && raw.n_type().is_ext() {
                 let reason = format!(
                     "that of symbol {}, which others may name, is empty",
                     symbols.len()
@@ -61,7 +61,7 @@ impl<'data> Reader<'data> {
                 let desc = raw.n_desc(ENDIAN);
                 let section = graph.sections.get_mut(id.index());
                 symbol.function = starts_function(section.as_deref(), desc, &symbol.name);
-                if let (Some(section), true) = (section, desc & N_NO_DEAD_STRIP != 0) {
+                if let (Some(section), true) = (section, desc.contains(N_NO_DEAD_STRIP)) {
                     section.retained = true;
                 }
             }
@@ -82,7 +82,7 @@ impl<'data> Reader<'data> {
 
     fn definition(&self, graph: &Graph<'data>, raw: &Raw, name: &str) -> Result<Definition> {
         let value = raw.n_value(ENDIAN);
-        match raw.n_type() & N_TYPE {
+        match raw.n_type().typ() {
             N_SECT => {
                 let number = usize::from(raw.n_sect());
                 let Some(section) = number.checked_sub(1).and_then(|index| self.raw_section(index)) else {
@@ -94,12 +94,11 @@ impl<'data> Reader<'data> {
                 in_section(&graph.sections, number, offset, name)
             }
             N_ABS => Ok(Definition::Absolute(value)),
-            N_UNDF if value != 0 && raw.n_type() & N_EXT != 0 => {
-                // Bits 8 to 11 hold the exponent of the alignment (GET_COMM_ALIGN).
-                common(name, 1 << (raw.n_desc(ENDIAN) >> 8 & 0xf))
+            N_UNDF if value != 0 && raw.n_type().is_ext() => {
+                common(name, 1 << raw.n_desc(ENDIAN).common_alignment())
             }
             N_UNDF => Ok(Definition::Undefined {
-                weak: raw.n_desc(ENDIAN) & N_WEAK_REF != 0,
+                weak: raw.n_desc(ENDIAN).contains(N_WEAK_REF),
             }),
             N_INDR => Ok(Definition::Refused(
                 "it is another name of a symbol of another image: refer to that one",
@@ -114,7 +113,7 @@ impl<'data> Reader<'data> {
 }
 
 fn scope(raw: &Raw) -> Scope {
-    match (raw.n_type() & N_EXT != 0, raw.n_type() & N_PEXT != 0) {
+    match (raw.n_type().is_ext(), raw.n_type().contains(N_PEXT)) {
         (false, false) => Scope::Local,
         // A private one whose N_EXT is gone was made local by a linker that joined objects.
         (false, true) => Scope::Local,
@@ -129,15 +128,15 @@ fn strength(raw: &Raw, definition: Definition) -> Strength {
         Definition::Undefined { weak: false } => Strength::Reference,
         Definition::Common { .. } => Strength::Common,
         // With N_WEAK_REF too, it is one that a linker may hide where nobody takes its address.
-        _ if raw.n_desc(ENDIAN) & N_WEAK_DEF != 0 => Strength::Weak,
+        _ if raw.n_desc(ENDIAN).contains(N_WEAK_DEF) => Strength::Weak,
         _ => Strength::Strong,
     }
 }
 
 /// Whether a symbol is that of a function: it is in code, no label, and not within another
 /// function.
-fn starts_function(section: Option<&Section<'_>>, desc: u16, name: &str) -> bool {
+fn starts_function(section: Option<&Section<'_>>, desc: SymbolDesc, name: &str) -> bool {
     section.is_some_and(|section| section.role == SectionRole::Code)
-        && desc & N_ALT_ENTRY == 0
+        && !desc.contains(N_ALT_ENTRY)
         && !name.starts_with(LABELS)
 }
