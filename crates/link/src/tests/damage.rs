@@ -8,7 +8,8 @@ fn objects() -> Vec<(std::string::String, Vec<u8>)> {
     let files = std::fs::read_dir(folder)
         .unwrap()
         .map(|file| file.unwrap().path());
-    let files = files.filter(|path| path.to_str().unwrap().contains('-'));
+    let is_named = |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().contains('-');
+    let files = files.filter(is_named);
     let read = |path: std::path::PathBuf| {
         let name = path.file_name().unwrap().to_str().unwrap().to_string();
         (name, std::fs::read(path).unwrap())
