@@ -13,16 +13,20 @@
 //! is freed, and made once more with the lock. Whatever is refused is refused with the lock, so it
 //! does not matter for a caller which way was taken.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
 use super::Shared;
 use super::observe::CodeOwner;
 use super::prepare::Preparation;
-use super::state::{ExitStub, States, Stub};
+use super::state::{ExitStub, ExitStubKind, States, Stub};
 use super::transaction::{IfInvalid, Request};
 use crate::Result;
 use crate::arch::{OnReturn, SiteContext};
 use crate::latency::{self, Stage};
 use crate::sequence::{self, Assembled, Environment, Fit, Holes, Sequence};
-use crate::site::Site;
+use crate::site::{Site, SiteKey};
 use crate::verify::{self, Chunk};
 use patchpoint_asm::live::PatchableJump;
 
@@ -191,7 +195,7 @@ impl Ahead {
         states: &mut States,
         requests: impl Iterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
         grace_period: bool,
-    ) -> Vec<Box<Self>> {
+    ) -> Vec<Self> {
         let mut found = Vec::new();
         for (site, request, _) in requests {
             let (Request::Patch(sequence) | Request::Redirect(sequence)) = request else {
@@ -208,7 +212,7 @@ impl Ahead {
                 exit_stubs, mut new, ..
             } = preparation;
             match needed {
-                Some((environment, place, for_template)) => found.push(Box::new(Self {
+                Some((environment, place, for_template)) => found.push(Self {
                     version,
                     sequence: sequence.clone(),
                     environment,
@@ -219,7 +223,7 @@ impl Ahead {
                     exit_stubs,
                     lowered: None,
                     site,
-                })),
+                }),
                 None => shared.release(exit_stubs, None),
             }
             states.keep_room(new);
@@ -242,24 +246,15 @@ impl Ahead {
         self.lowered = lowering.lower(shared).ok();
     }
 
-    /// Whether it is of this site.
-    pub(super) fn is_for(&self, site: &Site) -> bool {
-        self.owner.site == site.key()
-    }
-
-    /// Whether the site's state, which has that version, has not changed since.
-    pub(super) fn is_still(&self, version: u64) -> bool {
-        self.version == version
-    }
-
     /// Whether a template is to be made of it.
     pub(super) fn is_for_template(&self) -> bool {
         self.for_template
     }
 
-    /// The exit stubs that it goes to.
-    pub(super) fn take_exit_stubs(&mut self) -> Vec<ExitStub> {
-        std::mem::take(&mut self.exit_stubs)
+    /// The exit stub of that kind that it goes to.
+    pub(super) fn take_exit_stub(&mut self, kind: ExitStubKind) -> Option<ExitStub> {
+        let at = self.exit_stubs.iter().position(|made| made.kind == kind)?;
+        Some(self.exit_stubs.swap_remove(at))
     }
 
     /// The code, if that is what this lowering would make.
@@ -273,8 +268,38 @@ impl Ahead {
     }
 
     /// Frees what nobody has taken.
-    pub(super) fn release(self, shared: &Shared) {
+    fn release(self, shared: &Shared) {
         // protection: what-was-lowered-in-vain-is-freed
         shared.release(self.exit_stubs, self.lowered.and_then(|lowered| lowered.stub));
+    }
+}
+
+/// What was lowered for the changes of a transaction, while that is prepared.
+#[derive(Default)]
+pub(super) struct AllAhead(HashMap<SiteKey, Ahead, RandomState>);
+
+impl AllAhead {
+    /// Takes over what was lowered.
+    pub(super) fn put(&mut self, ahead: Vec<Ahead>) {
+        self.0
+            .extend(ahead.into_iter().map(|ahead| (ahead.owner.site, ahead)));
+    }
+
+    /// What was lowered for a site, whose state has that version, and had it then.
+    #[inline]
+    pub(super) fn of(&mut self, site: &Site, version: u64) -> Option<&mut Ahead> {
+        match self.0.is_empty() {
+            true => None,
+            // protection: lowered-ahead-of-another-change
+            false => self
+                .0
+                .get_mut(&site.key())
+                .filter(|ahead| ahead.version == version),
+        }
+    }
+
+    /// Frees what nobody has taken.
+    pub(super) fn release(&mut self, shared: &Shared) {
+        self.0.drain().for_each(|(_, ahead)| ahead.release(shared));
     }
 }

@@ -230,13 +230,13 @@ impl Engine {
         &self,
         changes: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)> + Clone,
     ) -> Result<Receipt> {
-        let ahead = self.shared.ahead(&changes, false)?;
         // protection: one-lock-over-a-patch
-        self.shared.with_states(|states| {
-            let receipt = prepare::prepare(self, states, changes, false, ahead)?.commit_with(states)?;
-            states.file();
-            Ok(receipt)
-        })
+        self.shared
+            .with_prepared(self, changes, false, |states, prepared| {
+                let receipt = prepared.commit_with(states)?;
+                states.file();
+                Ok(receipt)
+            })
     }
 
     /// Assembles and checks the sequence for every site with that ID, for a look at it, and to be

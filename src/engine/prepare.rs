@@ -3,13 +3,12 @@
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
-use std::vec;
 
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exits::{ExitResumption, Role};
 use super::live::{self, JumpExchange};
-use super::lower::{Ahead, CodePlace, Lowered, Lowering, check_and_fill};
+use super::lower::{CodePlace, Lowered, Lowering, check_and_fill};
 use super::observe::{Boxed, CodeOwner, Event};
 use super::state::{
     self, ExitStub, ExitStubKind, Installed, ReturnOffsets, SiteState, StateIndex, States, Status, Stub,
@@ -34,10 +33,8 @@ pub(super) fn prepare<'e, 's>(
     states: &mut States,
     mut requests: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
     grace_period: bool,
-    ahead: Vec<Box<Ahead>>,
 ) -> Boxed<Prepared<'e>> {
     let shared = &engine.shared;
-    let mut ahead = ahead.into_iter();
     let since = shared.observers.now();
     states.retired.make_room(requests.len());
     let mut set = states.room();
@@ -50,9 +47,6 @@ pub(super) fn prepare<'e, 's>(
         let index = states.index_of(&site, || shared.check_registered(&site))?;
         let room = states.installed_room();
         let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
-        if ahead.len() > 0 {
-            preparation.take_ahead(&mut ahead);
-        }
         match preparation.change(request) {
             Ok(Some(used)) => {
                 let change = preparation.finish(index, used);
@@ -73,8 +67,6 @@ pub(super) fn prepare<'e, 's>(
         preparation.release();
         Ok(())
     });
-    // What was lowered for sites that are no longer there.
-    ahead.for_each(|ahead| ahead.release(shared));
     if let Err(error) = collected.and_then(|()| set.seal(states, shared.level)) {
         // protection: stubs-of-refused-transactions-are-freed
         set.release(shared);
@@ -119,8 +111,6 @@ pub(super) struct Preparation<'a> {
     pub(super) exchange: Option<Box<JumpExchange>>,
     /// What is written in place of the site.
     pub(super) gate: Option<CodeRange>,
-    /// What was lowered for it without the lock.
-    ahead: Option<Box<Ahead>>,
 }
 
 impl<'a> Preparation<'a> {
@@ -154,34 +144,11 @@ impl<'a> Preparation<'a> {
             new,
             exchange: None,
             gate: None,
-            ahead: None,
         }
-    }
-
-    /// Takes what was lowered for this change from the front of a list, which is in the order of the
-    /// changes.
-    #[cold]
-    fn take_ahead(&mut self, list: &mut vec::IntoIter<Box<Ahead>>) {
-        let is_next = |ahead: &Box<Ahead>| ahead.is_for(self.site);
-        if !list.as_slice().first().is_some_and(is_next) {
-            return;
-        }
-        let Some(mut ahead) = list.next() else {
-            return;
-        };
-        // protection: lowered-ahead-of-another-change
-        if !ahead.is_still(self.state.version()) {
-            return ahead.release(self.shared);
-        }
-        self.exit_stubs = ahead.take_exit_stubs();
-        self.ahead = Some(ahead);
     }
 
     /// The change that was prepared, as a part of its transaction.
-    fn finish(mut self, index: StateIndex, used: Len) -> SiteChange {
-        if let Some(ahead) = self.ahead.take() {
-            ahead.release(self.shared);
-        }
+    fn finish(self, index: StateIndex, used: Len) -> SiteChange {
         let (old, installed) = (&self.state.installed, self.new);
         SiteChange {
             site: self.site.clone(),
@@ -204,9 +171,6 @@ impl<'a> Preparation<'a> {
 
     /// Frees what was allocated for a change that is not made.
     pub(super) fn release(self) {
-        if let Some(ahead) = self.ahead {
-            ahead.release(self.shared);
-        }
         self.shared.release(self.exit_stubs, self.new.stub);
     }
 
@@ -312,9 +276,10 @@ impl<'a> Preparation<'a> {
     /// Whether what is lowered becomes a template: the second time that one like it is asked for at
     /// this kind of site. What was lowered ahead has asked then.
     pub(super) fn is_for_template(&self, kind: u32, sequence: &Sequence) -> bool {
-        match &self.ahead {
+        let mut templates = self.templates.borrow_mut();
+        match templates.ahead.of(self.site, self.state.version()) {
             Some(ahead) => ahead.is_for_template(),
-            None => self.templates.borrow_mut().note(kind, sequence.outline()),
+            None => templates.note(kind, sequence.outline()),
         }
     }
 
@@ -336,8 +301,11 @@ impl<'a> Preparation<'a> {
             owner: self.owner(),
             for_template,
         };
-        let ahead = self.ahead.as_mut().and_then(|ahead| ahead.take(&lowering));
-        match ahead {
+        let mut templates = self.templates.borrow_mut();
+        let ahead = templates.ahead.of(self.site, self.state.version());
+        let lowered = ahead.and_then(|ahead| ahead.take(&lowering));
+        drop(templates);
+        match lowered {
             Some(lowered) => Ok(lowered),
             None => {
                 let _inside = self.shared.contention.lowering();
@@ -502,6 +470,11 @@ impl<'a> Preparation<'a> {
             site: self.site.name(),
             role: role.name(),
         })?;
+        if let Some(exit_stub) = self.exit_stub_ahead(kind) {
+            let at = exit_stub.slot.addr();
+            self.exit_stubs.push(exit_stub);
+            return Ok(at);
+        }
         let (near, asked) = (self.state.lasting.range, (role, resumption));
         let made = self.shared.make_exit(&**exits, self.site, asked, near)?;
         let at = made.slot.addr();
@@ -516,5 +489,12 @@ impl<'a> Preparation<'a> {
             _keep: made.keep,
         });
         Ok(at)
+    }
+
+    /// The exit stub of that kind, if it was made before this was lowered without the lock.
+    fn exit_stub_ahead(&self, kind: ExitStubKind) -> Option<ExitStub> {
+        let mut templates = self.templates.borrow_mut();
+        let ahead = templates.ahead.of(self.site, self.state.version());
+        ahead.and_then(|ahead| ahead.take_exit_stub(kind))
     }
 }

@@ -34,6 +34,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use foldhash::fast::RandomState;
 use smallvec::{SmallVec, smallvec};
 
+use super::lower::AllAhead;
 use crate::Result;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::{Declared, OnReturn, SiteContext, SiteKind};
@@ -62,6 +63,8 @@ pub(super) struct Templates {
     /// Of each kind, its gate, where its sites are live and one was closed.
     gates: Vec<Option<GateTemplate>>,
     templates: Vec<Template>,
+    /// What was lowered for changes that are being prepared.
+    pub(super) ahead: AllAhead,
     /// How many sequences are known.
     len: usize,
     /// How often one was filled.

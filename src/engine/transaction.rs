@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::commit::Prepared;
 use super::observe::Boxed;
 use super::state::{States, Status};
-use super::{Engine, Receipt, calls, prepare};
+use super::{Engine, Receipt, calls};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::SiteKind;
 use crate::publish::GracePeriod;
@@ -326,12 +326,10 @@ impl<'e> Transaction<'e> {
         let grace_period = promised || self.quiescent;
         let changes = self.changes.iter();
         let changes = changes.map(|(site, change, if_invalid)| (site.clone(), change.lend(), *if_invalid));
-        let ahead = shared.ahead(&changes, grace_period)?;
-        shared.with_states(|states| {
-            states.file();
-            let mut prepared = prepare::prepare(engine, states, changes, grace_period, ahead)?;
+        let immediate = self.immediate;
+        shared.with_prepared(engine, changes, grace_period, |states, mut prepared| {
             // protection: immediate-on-request
-            if self.immediate {
+            if immediate {
                 prepared.be_immediate();
             }
             then(states, prepared)

@@ -8,6 +8,7 @@ mod patching;
 mod reading;
 mod report;
 mod states;
+mod threads;
 mod xray;
 
 pub use report::{json, table};
@@ -25,6 +26,8 @@ pub enum Goal {
     Bytes(f64),
     /// None: how many bytes, for information.
     Stated,
+    /// None: how many there are of something.
+    Counted,
     /// So many nanoseconds, at most.
     Time(f64),
     /// None: for information.
@@ -58,7 +61,7 @@ impl Speed {
     pub fn reached(&self) -> Option<f64> {
         let theirs = || self.theirs.as_ref()?.1.as_ref().ok();
         match self.goal {
-            Goal::Bytes(_) | Goal::Stated | Goal::Time(_) => Some(self.ours.median),
+            Goal::Bytes(_) | Goal::Stated | Goal::Counted | Goal::Time(_) => Some(self.ours.median),
             Goal::Faster(_) => Some(theirs()?.median / self.ours.median),
             Goal::AtMost(_) | Goal::None => Some(self.ours.median / theirs()?.median),
         }
@@ -69,7 +72,7 @@ impl Speed {
         self.reached().is_some_and(|reached| match self.goal {
             Goal::AtMost(goal) | Goal::Bytes(goal) | Goal::Time(goal) => reached > goal,
             Goal::Faster(goal) => reached < goal,
-            Goal::Stated | Goal::None => false,
+            Goal::Stated | Goal::Counted | Goal::None => false,
         })
     }
 }
@@ -79,13 +82,14 @@ type Measure = fn() -> Vec<Speed>;
 
 /// All rows whose part of the table is asked for; all of them where none is.
 pub fn all(parts: &[String]) -> Vec<Speed> {
-    let known: [(&str, Measure); 7] = [
+    let known: [(&str, Measure); 8] = [
         ("patching", patching::all),
         ("bulk", bulk::all),
         ("xray", xray::all),
         ("reading", reading::all),
         ("lookups", lookups::all),
         ("states", states::all),
+        ("threads", threads::all),
         ("loading", loading::all),
     ];
     let asked = |name: &str| parts.is_empty() || parts.iter().any(|part| part == name);

@@ -49,7 +49,7 @@ pub(super) fn all() -> Vec<Speed> {
 }
 
 /// An inline cache of which only the constants are new each time.
-fn hit(number: u32) -> Sequence {
+pub(super) fn hit(number: u32) -> Sequence {
     let field = 256 + 8 * (number % 1024) as i32;
     Sequence::new()
         .guard_eq(u32::at(arg(0), 0), 0x1000 + number, Target::Miss)
@@ -57,7 +57,7 @@ fn hit(number: u32) -> Sequence {
 }
 
 /// An inline cache that has a shape of its own, of 960.
-fn shaped(number: usize) -> Sequence {
+pub(super) fn shaped(number: usize) -> Sequence {
     const CONDS: [Cond; 10] = [
         Cond::Eq,
         Cond::Ne,

@@ -26,7 +26,7 @@ fn verdict(speed: &Speed) -> String {
         Goal::AtMost(goal) => format!("{reached} times that (goal: {goal} or less: {missed})"),
         Goal::Faster(goal) => format!("{reached} times faster (goal: {goal} or more: {missed})"),
         Goal::Bytes(goal) | Goal::Time(goal) => format!("goal: {goal} or less: {missed}"),
-        Goal::Stated => "no goal".into(),
+        Goal::Stated | Goal::Counted => "no goal".into(),
         Goal::None => format!("{reached} times that"),
     }
 }
@@ -37,6 +37,7 @@ pub fn table(speeds: &[Speed]) -> String {
     for speed in speeds {
         let unit = match speed.goal {
             Goal::Bytes(_) | Goal::Stated => bytes,
+            Goal::Counted => |count| format!("{count:.1}"),
             _ => time,
         };
         let _ = writeln!(out, "{:<72} {}", speed.what, figure(&speed.ours, unit));
@@ -80,7 +81,7 @@ pub fn json(speeds: &[Speed]) -> String {
             Goal::Faster(goal) => (goal, "times faster, at least"),
             Goal::Bytes(goal) => (goal, "bytes, at most"),
             Goal::Time(goal) => (goal, "nanoseconds, at most"),
-            Goal::Stated | Goal::None => return object,
+            Goal::Stated | Goal::Counted | Goal::None => return object,
         };
         object["goal"] = json!(goal);
         object["goal_is"] = json!(is);
