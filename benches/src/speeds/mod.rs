@@ -7,9 +7,10 @@ mod lookups;
 mod patching;
 mod reading;
 mod report;
+mod single;
 mod states;
-mod xray;
 
+pub(crate) use patching::Patches;
 pub use report::{json, table};
 
 use crate::measure::Figure;
@@ -82,7 +83,7 @@ pub fn all(parts: &[String]) -> Vec<Speed> {
     let known: [(&str, Measure); 7] = [
         ("patching", patching::all),
         ("bulk", bulk::all),
-        ("xray", xray::all),
+        ("single", single::all),
         ("reading", reading::all),
         ("lookups", lookups::all),
         ("states", states::all),
