@@ -8,7 +8,7 @@
 
 use std::hint::black_box;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use patchpoint::engine::{Engine, Prepared};
 use patchpoint::memory::StrategyChoice;
@@ -129,7 +129,10 @@ impl<'w> Way<'w> {
     }
 }
 
-/// Measures ways in turn. In its turn each does a batch that does not count, so that what the others
+/// How long a way runs before its batch that counts.
+const WARM_UP: Duration = Duration::from_micros(500);
+
+/// Measures ways in turn. In its turn each does batches that do not count, so that what the others
 /// have left in the caches is no part of it, and one that does.
 ///
 /// What is timed one by one is without what taking the time adds to an operation that serializes:
@@ -146,7 +149,10 @@ pub(crate) fn in_turn(batches: usize, mut ways: Vec<Way<'_>>) -> Vec<Figure> {
     }
     let is_one_by_one: Vec<bool> = ways.iter().map(|way| way.one_by_one).collect();
     let warmed = |way: &mut Way<'_>| {
-        (way.batch)();
+        let start = Instant::now();
+        while start.elapsed() < WARM_UP {
+            (way.batch)();
+        }
         (way.batch)()
     };
     let mut closures: Vec<_> = ways.iter_mut().map(|way| move || warmed(way)).collect();
