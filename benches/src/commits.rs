@@ -1,10 +1,10 @@
 //! Commits of single prepared sites, and limits that are measured in the same way.
 //!
 //! Problem: what a commit takes depends on what ran before it. Preparing leaves the caches full of
-//! the library, and a `pwrite` then takes a sixth longer than one that follows another of its
-//! kind: against a limit in a tight loop a commit looks worse than it is. Approach: a
-//! limit writes where the commit would, after the same transaction was prepared, and is timed by
-//! the same clock. So it is here for every page that compares the two.
+//! the library, and a `pwrite` then takes a sixth longer than one that follows another of its kind:
+//! against a limit in a tight loop a commit looks worse than it is. Approach: a limit writes where
+//! the commit would, after the same transaction was prepared, and is timed by the same clock. So it
+//! is here for every page that compares the two.
 
 use std::hint::black_box;
 use std::rc::Rc;
