@@ -6,10 +6,12 @@
 
 mod busy;
 pub mod caches;
+mod commits;
 pub mod compare;
 pub mod draw;
 #[cfg(feature = "latency")]
 pub mod latency;
+mod limits;
 pub mod made;
 pub mod many;
 pub mod measure;

@@ -50,7 +50,7 @@ enum Benchmark {
         /// Writes the figures to a file, too.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
-        /// Only these parts: patching, bulk, xray, reading, lookups, states, loading.
+        /// Only these parts: patching, bulk, single, reading, lookups, states, loading.
         #[arg(value_name = "PART")]
         parts: Vec<String>,
     },
@@ -187,7 +187,8 @@ fn cached(show: bool, json: Option<PathBuf>) -> Result<ExitCode, String> {
 
 fn compared(json: Option<PathBuf>, threads: usize) -> Result<ExitCode, String> {
     println!(
-        "one job done by each in turn, medians, against alias's, and the range; serialized by {}",
+        "one job done by each in turn, medians, against alias's (x) and a bare store that is serialized (b), and the \
+         range; serialized by {}",
         Serializer::of_this_machine()
     );
     let mut entries = compare::all(0);

@@ -21,6 +21,7 @@ use patchpoint::sequence::{Sequence, arg, result};
 use patchpoint::site::{Module, Site, SiteSpec};
 
 use crate::busy::Busy;
+use crate::limits::{self, Copied, Limit};
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::pages::{self, PAGE};
 use crate::ratios;
@@ -98,21 +99,9 @@ pub(crate) fn commit_all(prepared: Vec<Prepared<'_>>) -> Duration {
 }
 
 /// Copies to each site's place in a view, and serializes each time.
-fn copies(view: u64, sites: &[Site], number: usize) -> Duration {
-    let bytes = [number as u8; RESERVED];
-    let start = sites[0].addr().get();
-    let room = (10 * PAGE) as u64;
-    let places: Vec<u64> = sites
-        .iter()
-        .map(|site| view + site.addr().get().wrapping_sub(start) % room)
-        .collect();
-    time(|| {
-        for at in &places {
-            // SAFETY: in the view, which is a page longer than the room.
-            unsafe { pages::copy(*at, black_box(&bytes)) };
-            serialize();
-        }
-    })
+fn copies(view: &Copied, sites: &[Site], number: usize) -> Duration {
+    let places: Vec<u64> = sites.iter().map(|site| view.place(site.addr())).collect();
+    time(|| limits::each(view, &places, &[number as u8; RESERVED]))
 }
 
 fn patches(sites: usize, size: usize, live: bool, bare: impl Fn(&[Site], usize) -> Duration) -> [Figure; 2] {
@@ -141,8 +130,8 @@ fn patches(sites: usize, size: usize, live: bool, bare: impl Fn(&[Site], usize) 
 }
 
 fn back_to_back() -> Row {
-    let view = pages::writable_view_of_code(11 * PAGE);
-    let figures = patches(32, 1, false, |sites, number| copies(view, sites, number));
+    let view = Copied::new(10);
+    let figures = patches(32, 1, false, |sites, number| copies(&view, sites, number));
     Row::against(
         "Alias: commits of prepared single sites, one after another",
         figures,
@@ -152,22 +141,14 @@ fn back_to_back() -> Row {
 }
 
 fn batch(size: usize, what: &'static str, goal: Option<f64>) -> Row {
-    let view = pages::writable_view_of_code(11 * PAGE);
-    let figures = patches(1000, size, false, |sites, number| copies(view, sites, number));
+    let view = Copied::new(10);
+    let figures = patches(1000, size, false, |sites, number| copies(&view, sites, number));
     Row::against(what, figures, BARE, goal)
 }
 
 fn eventual() -> Row {
     let view = pages::writable_view_of_code(PAGE);
-    let figures = patches(32, 1, true, |sites, number| {
-        time(|| {
-            for at in 0..sites.len() {
-                // SAFETY: in the view, aligned.
-                unsafe { pages::store(view + 8 * at as u64, black_box(number as u64)) };
-                serialize();
-            }
-        })
-    });
+    let figures = patches(32, 1, true, |sites, _| time(|| limits::stores(view, sites.len())));
     Row::against(
         "live: commits of prepared single sites, Eventual",
         figures,

@@ -2,28 +2,20 @@
 //! written by hand.
 
 use std::hint::black_box;
-use std::os::unix::fs::FileExt;
-use std::time::Duration;
 
 use patchpoint::addr::CodeAddr;
-use patchpoint::engine::{Engine, LoadedCode, Prepared};
+use patchpoint::engine::{Engine, LoadedCode};
 use patchpoint::memory::{Arena, CodeMemory, Reach, SegmentKind, SegmentNeed, StrategyChoice};
 use patchpoint::publish::serialize;
-use patchpoint::sequence::Sequence;
-use patchpoint::site::{Module, Site};
+use patchpoint::site::Module;
 use patchpoint::verify;
 
+use crate::commits::{Commits, SITES, STRIDE, Way, in_turn};
+use crate::limits::{Copied, Limit, Pwritten, Toggled};
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::pages::{self, PAGE};
 use crate::report::Row;
-use crate::subject::{self, Copies, HANDWRITTEN, INLINE_ASM, Object, RESERVED, SHAPE, SLOWER};
-
-/// The sites that the commits of a batch change, one each.
-const SITES: usize = 32;
-
-/// More than a page, so that every site is on one of its own and they do not all compete for one
-/// set of the cache.
-const STRIDE: usize = PAGE + 256;
+use crate::subject::{self, HANDWRITTEN, INLINE_ASM, Object, RESERVED, SHAPE, SLOWER};
 
 const COMMITS: Effort = Effort {
     batches: 401,
@@ -43,69 +35,16 @@ pub fn commits() -> [Row; 4] {
     [alias_commit(), remap_commit(), proc_mem_commit(), toggle_commit()]
 }
 
-/// Prepares a transaction for each site, one after the other, and commits it, or does the bare
-/// thing in its place; only that counts. Preparing goes before both, as it leaves the caches in a
-/// state that matters. From commit to commit a site goes back and forth between two sequences, so
-/// that each changes bytes.
-struct Commits<'e> {
-    engine: &'e Engine,
-    sites: Vec<Site>,
-    sequences: [Sequence; 2],
-    next: usize,
+/// Commits against a limit.
+fn against(mut ours: Commits, limit: &impl Limit) -> [Figure; 2] {
+    let ours = std::cell::RefCell::new(&mut ours);
+    let commits = Way::one_by_one(|| ours.borrow_mut().commits());
+    let bare = Way::one_by_one(|| ours.borrow().bare(limit));
+    pair(vec![commits, bare])
 }
 
-impl<'e> Commits<'e> {
-    fn new(engine: &'e Engine, sites: Vec<Site>) -> Self {
-        assert_eq!(sites.len(), SITES);
-        Self {
-            engine,
-            sites,
-            sequences: [subject::hit(8), subject::hit(16)],
-            next: 0,
-        }
-    }
-
-    /// A batch of commits.
-    fn commits(&mut self) -> Duration {
-        self.next ^= 1;
-        self.each(|_, prepared| time(|| _ = black_box(prepared.commit().unwrap())))
-    }
-
-    /// A batch of what is compared with them. `bare` returns the time that counts.
-    fn bare(&self, bare: impl Fn(&Site) -> Duration) -> Duration {
-        self.each(|site, _| bare(site))
-    }
-
-    fn each(&self, timed: impl Fn(&Site, Prepared<'_>) -> Duration) -> Duration {
-        let sequence = &self.sequences[self.next];
-        let one = |site| {
-            let mut transaction = self.engine.transaction();
-            transaction.patch_site(site, sequence).unwrap();
-            timed(site, transaction.prepare().unwrap())
-        };
-        self.sites.iter().map(one).sum()
-    }
-
-    /// Commits and the bare thing in turn, without what taking the time adds to an operation that
-    /// serializes: what one takes longer than the second of two, in the same state of the caches.
-    /// The time of nothing would be too much, as a part of the clock's own work goes on beside the
-    /// operation: a copy would then take less than serializing does.
-    fn compare(mut self, bare: impl Fn(&Site) -> Duration) -> [Figure; 2] {
-        let this = std::cell::RefCell::new(&mut self);
-        let twice = || {
-            serialize();
-            serialize();
-        };
-        let ways: [&mut dyn FnMut() -> Duration; 4] = [
-            &mut || this.borrow_mut().commits(),
-            &mut || this.borrow().bare(&bare),
-            &mut || this.borrow().bare(|_| time(serialize)),
-            &mut || this.borrow().bare(|_| time(twice)),
-        ];
-        let [commits, bare, once, twice] = interleave(COMMITS, ways);
-        let clock = 2.0 * once.median - twice.median;
-        [commits, bare].map(|figure| figure.less(clock))
-    }
+fn pair(ways: Vec<Way<'_>>) -> [Figure; 2] {
+    in_turn(COMMITS.batches, ways).try_into().unwrap()
 }
 
 /// 32 bytes, other ones for each number.
@@ -159,100 +98,42 @@ fn alias_write() -> Row {
 }
 
 fn alias_commit() -> Row {
-    let engine = subject::engine();
-    let modules: Vec<Module> = (0..SITES / 2).map(|_| subject::module(&engine)).collect();
-    let sites = modules.iter().flat_map(subject::reads).collect();
-    let view = pages::writable_view_of_code(STRIDE);
-    let figures = Commits::new(&engine, sites).compare(|site| {
-        // Where the site is in its page.
-        let at = view + site.addr().get() % (PAGE - RESERVED) as u64;
-        let bytes = installed(site);
-        time(|| {
-            // SAFETY: in the view.
-            unsafe { pages::copy(at, black_box(&bytes)) };
-            serialize();
-        })
-    });
     Row::against(
         "Alias: commit of a prepared site of 32 bytes",
-        figures,
+        against(Commits::loaded(), &Copied::new(1)),
         "bare copy of 32 bytes to the view, serialize",
         Some(3.0),
     )
 }
 
-/// Sites in a JIT's memory, one on each page, and the bytes that are there.
-fn foreign_sites(engine: &Engine, ask: StrategyChoice) -> (Module, Vec<Site>) {
-    let code = Copies::new(engine, SITES, STRIDE).adopt(engine, ask).unwrap();
-    // SAFETY: what is told is true of the object's code, or refused.
-    let module = unsafe { engine.register(code, subject::shape) }.unwrap();
-    let sites = subject::reads(&module).into_iter().step_by(2).collect();
-    (module, sites)
-}
-
-/// What a site holds, to be written there once more.
-fn installed(site: &Site) -> Vec<u8> {
-    // SAFETY: the site's code stays mapped.
-    unsafe { pages::read(site.addr().get(), RESERVED) }
-}
-
 /// The same code in a JIT's memory that was remapped, and in the engine's.
 fn remap_commit() -> Row {
-    let engine = subject::engine();
-    let (_remapped, sites) = foreign_sites(&engine, StrategyChoice::Remap);
-    let mut remapped = Commits::new(&engine, sites);
-    let modules: Vec<Module> = (0..SITES / 2).map(|_| subject::module(&engine)).collect();
-    let mut alias = Commits::new(&engine, modules.iter().flat_map(subject::reads).collect());
-    let figures = interleave(COMMITS, [&mut || remapped.commits(), &mut || alias.commits()]);
+    let (mut remapped, mut alias) = (Commits::foreign(StrategyChoice::Remap), Commits::loaded());
+    let ways = vec![
+        Way::one_by_one(|| remapped.commits()),
+        Way::one_by_one(|| alias.commits()),
+    ];
     Row::against(
         "Remap: commit of a prepared site of 32 bytes",
-        figures,
+        pair(ways),
         "Alias: commit of a prepared site of 32 bytes",
         Some(1.1),
     )
 }
 
 fn proc_mem_commit() -> Row {
-    let engine = subject::engine();
-    let (_module, sites) = foreign_sites(&engine, StrategyChoice::ProcMem);
-    let file = std::fs::File::options()
-        .write(true)
-        .open("/proc/self/mem")
-        .unwrap();
-    let figures = Commits::new(&engine, sites).compare(|site| {
-        let (at, bytes) = (site.addr().get(), installed(site));
-        time(|| {
-            file.write_all_at(&bytes, at).unwrap();
-            serialize();
-        })
-    });
     Row::against(
         "ProcMem: commit of a prepared site of 32 bytes",
-        figures,
+        against(Commits::foreign(StrategyChoice::ProcMem), &Pwritten::new()),
         "bare pwrite of 32 bytes to the same place, serialize",
         Some(1.2),
     )
 }
 
 fn toggle_commit() -> Row {
-    let engine = subject::engine();
-    let (_module, sites) = foreign_sites(&engine, StrategyChoice::Toggle);
-    let figures = Commits::new(&engine, sites).compare(|site| {
-        let (at, bytes) = (site.addr().get(), installed(site));
-        let page = at & !(PAGE as u64 - 1);
-        time(|| {
-            // SAFETY: the page is the measurement's and nothing runs there.
-            unsafe { pages::protect(page, PAGE, true) };
-            // SAFETY: read-write now; the bytes are those that are there already.
-            unsafe { pages::copy(at, &bytes) };
-            // SAFETY: as above.
-            unsafe { pages::protect(page, PAGE, false) };
-            serialize();
-        })
-    });
     Row::against(
         "Toggle: commit of a prepared site of 32 bytes",
-        figures,
+        against(Commits::foreign(StrategyChoice::Toggle), &Toggled),
         "bare mprotect pair on the same page, copy, serialize",
         Some(1.15),
     )

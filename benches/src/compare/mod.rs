@@ -3,21 +3,24 @@
 //!
 //! Every way changes bytes of executable memory each time, between two states, and is timed around
 //! what its users call: whatever can be made ready before is. Ours are commits of prepared
-//! transactions, compared and read back. Some of the others do less than that and some more, so the
-//! limits are beside: the bare stores and system calls.
+//! transactions, compared and read back, and whole patches. Some of the others do less than that and
+//! some more, so the limits are beside, measured as `ratios` does: the bare stores and system calls.
 
 mod limits;
 mod ours;
 mod peers;
 mod report;
+mod single;
 mod xray;
 
 use std::time::Duration;
 
+pub(crate) use report::B;
 pub use report::{json, table};
 
 use crate::busy::Busy;
-use crate::measure::{Figure, turns};
+use crate::commits::{Way, in_turn};
+use crate::measure::Figure;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +82,8 @@ struct Contender {
     operations: usize,
     /// Does a batch and returns the time that counts.
     batch: Box<dyn FnMut() -> Duration>,
+    /// Whether each operation is timed by itself.
+    one_by_one: bool,
     /// Does it in a process with busy threads of its own, while ours rest.
     in_another_process: bool,
 }
@@ -89,7 +94,25 @@ impl Contender {
             who,
             operations,
             batch: Box::new(batch),
+            one_by_one: false,
             in_another_process: false,
+        }
+    }
+}
+
+impl Contender {
+    /// The way beside those threads.
+    fn beside(mut self, busy: &Busy) -> Way<'_> {
+        let batch = move || {
+            let took = match self.in_another_process {
+                true => busy.while_paused(&mut self.batch),
+                false => (self.batch)(),
+            };
+            took.as_nanos() as f64 / self.operations as f64
+        };
+        Way {
+            one_by_one: self.one_by_one,
+            batch: Box::new(batch),
         }
     }
 }
@@ -142,6 +165,7 @@ pub(crate) fn some(job: Job, threads: usize, who: &[&str]) -> Vec<Entry> {
 
 fn measured(job: Job, busy: &Busy, who: impl Fn(&str) -> bool) -> Vec<Entry> {
     let offers = [
+        single::offers(job),
         ours::offers(job),
         limits::offers(job),
         peers::offers(job),
@@ -156,12 +180,10 @@ fn measured(job: Job, busy: &Busy, who: impl Fn(&str) -> bool) -> Vec<Entry> {
         }
     }
     let names: Vec<_> = ways.iter().map(|way| way.who).collect();
-    let mut batches: Vec<_> = ways.iter_mut().map(|way| batch(way, busy)).collect();
-    let mut batches: Vec<&mut dyn FnMut() -> f64> = batches
-        .iter_mut()
-        .map(|batch| batch as &mut dyn FnMut() -> f64)
-        .collect();
-    let figures = turns(job.batches(), &mut batches);
+    let figures = in_turn(
+        job.batches(),
+        ways.into_iter().map(|way| way.beside(busy)).collect(),
+    );
     let entry = |who, outcome| Entry {
         job,
         who,
@@ -174,15 +196,4 @@ fn measured(job: Job, busy: &Busy, who: impl Fn(&str) -> bool) -> Vec<Entry> {
         .map(|(who, figure)| entry(who, Ok(figure)));
     let refused = refused.iter().map(|cannot| entry(cannot.who, Err(cannot.why)));
     measured.chain(refused).collect()
-}
-
-/// Does a batch of a way; returns nanoseconds for one operation.
-fn batch<'w>(way: &'w mut Contender, busy: &'w Busy) -> impl FnMut() -> f64 + 'w {
-    move || {
-        let took = match way.in_another_process {
-            true => busy.while_paused(&mut way.batch),
-            false => (way.batch)(),
-        };
-        took.as_nanos() as f64 / way.operations as f64
-    }
 }

@@ -8,10 +8,9 @@ use patchpoint::memory::StrategyChoice;
 use patchpoint::publish::GracePeriod;
 use patchpoint::site::{Module, Site};
 
-use super::{Contender, Job, Offer, cannot};
+use super::{Contender, Job, Offer, cannot, single};
 use crate::many::{commit_all, hundreds, transactions};
 use crate::measure::time;
-use crate::pages::PAGE;
 use crate::subject::{self, Copies};
 
 /// The sites of one load of the object.
@@ -22,32 +21,24 @@ const THOUSAND: usize = 1000;
 
 /// Alias, in live mode too, ProcMem, Toggle.
 pub(super) fn offers(job: Job) -> Vec<Offer> {
-    let strategies = |count, size| {
-        vec![
-            Ok(way("alias", Sites::loaded(count, false), size, false)),
-            Ok(way(
-                "procmem",
-                Sites::foreign(count, StrategyChoice::ProcMem),
-                size,
-                false,
-            )),
-            Ok(way(
-                "toggle",
-                Sites::foreign(count, StrategyChoice::Toggle),
-                size,
-                false,
-            )),
-        ]
-    };
-    let only_alias = |way| {
+    let foreign = |ask| Sites::foreign(THOUSAND, ask);
+    let only_alias = |ways: Vec<Contender>| {
         let why = "not while threads execute the site: it has no aligned store";
-        vec![Ok(way), cannot("procmem", why), cannot("toggle", why)]
+        let others = ["procmem", "toggle"].map(|who| cannot(who, why));
+        ways.into_iter().map(Ok).chain(others).collect()
     };
     match job {
-        Job::Single => strategies(SINGLES, 1),
-        Job::Batch => strategies(THOUSAND, THOUSAND),
-        Job::Eventual => only_alias(way("alias", Sites::loaded(SINGLES, true), 1, false)),
-        Job::Immediate => only_alias(way("alias", Sites::loaded(SINGLES, true), 1, true)),
+        Job::Single => Vec::new(),
+        Job::Batch => vec![
+            Ok(way("alias", Sites::loaded(THOUSAND, false), THOUSAND, false)),
+            Ok(way("procmem", foreign(StrategyChoice::ProcMem), THOUSAND, false)),
+            Ok(way("toggle", foreign(StrategyChoice::Toggle), THOUSAND, false)),
+        ],
+        Job::Eventual => only_alias(vec![
+            way("alias", Sites::loaded(SINGLES, true), 1, false),
+            single::patches("alias-patch", true),
+        ]),
+        Job::Immediate => only_alias(vec![way("alias", Sites::loaded(SINGLES, true), 1, true)]),
         Job::Invalidate => vec![Ok(invalidate())],
     }
 }
@@ -70,11 +61,10 @@ impl Sites {
         Self::of(modules, engine, count, live)
     }
 
-    /// In memory of a JIT: single ones on pages of their own.
+    /// In memory of a JIT.
     fn foreign(count: usize, ask: StrategyChoice) -> Self {
         let engine = subject::engine();
-        let stride = if count == SINGLES { PAGE } else { 0 };
-        let code = Copies::new(&engine, count, stride).adopt(&engine, ask).unwrap();
+        let code = Copies::new(&engine, count, 0).adopt(&engine, ask).unwrap();
         // SAFETY: what is told is true of the object's code, or refused.
         let module = unsafe { engine.register(code, subject::shape) }.unwrap();
         Self::of(vec![module], engine, count, false)

@@ -16,8 +16,8 @@ fn nanoseconds(ns: f64) -> String {
 }
 
 /// A block for each job, and a column for each number of threads: the median, how often it is
-/// alias's, and where the fastest and the slowest batch were. Those who cannot do it have a dash
-/// and the reason.
+/// alias's and how often b, and where the fastest and the slowest batch were. Those who cannot do it
+/// have a dash and the reason.
 pub fn table(entries: &[Entry]) -> String {
     let mut threads: Vec<usize> = entries.iter().map(|entry| entry.threads).collect();
     threads.sort_unstable();
@@ -26,7 +26,7 @@ pub fn table(entries: &[Entry]) -> String {
     for job in Job::ALL {
         let _ = write!(out, "\n{:<18}", format!("{}, per {}", job.name(), job.per()));
         for count in &threads {
-            let _ = write!(out, "{:>46}", format!("{count} threads beside"));
+            let _ = write!(out, "{:>58}", format!("{count} threads beside"));
         }
         out.push('\n');
         let of_job = |entry: &&Entry| entry.job == job;
@@ -37,12 +37,11 @@ pub fn table(entries: &[Entry]) -> String {
         for entry in first {
             let _ = write!(out, "  {:<16}", entry.who);
             for (column, &count) in threads.iter().enumerate() {
-                let same = |who| {
-                    let mut all = entries.iter().filter(of_job);
-                    all.find(|other| other.who == who && other.threads == count)
-                };
+                let median = |job, who| find(entries, job, who, count)?.outcome.as_ref().ok();
+                let units = [(job, "alias", "x"), (Job::Single, B, "b")];
+                let units = units.map(|(job, who, name)| (median(job, who), name));
                 if column == 0 || entry.outcome.is_ok() {
-                    out.push_str(&cell(same(entry.who), same("alias")));
+                    out.push_str(&cell(find(entries, job, entry.who, count), &units));
                 }
             }
             out.push('\n');
@@ -51,18 +50,27 @@ pub fn table(entries: &[Entry]) -> String {
     out
 }
 
-fn cell(entry: Option<&Entry>, alias: Option<&Entry>) -> String {
+/// The bare store of 8 bytes, serialized, whose time is the unit.
+pub(crate) const B: &str = "limit-store";
+
+fn find<'e>(entries: &'e [Entry], job: Job, who: &str, threads: usize) -> Option<&'e Entry> {
+    let same = |entry: &&Entry| (entry.job, entry.who, entry.threads) == (job, who, threads);
+    entries.iter().find(same)
+}
+
+fn cell(entry: Option<&Entry>, units: &[(Option<&Figure>, &str)]) -> String {
     let figure = match entry.map(|entry| &entry.outcome) {
         Some(Ok(figure)) => figure,
         Some(Err(why)) => return format!("  - {why}"),
         None => return String::new(),
     };
-    let times = match alias.map(|alias| &alias.outcome) {
-        Some(Ok(alias)) => format!("{:.2} x", figure.median / alias.median),
-        _ => String::new(),
+    let times = |(unit, name): &(Option<&Figure>, &str)| match unit {
+        Some(unit) => format!("{:>9.2} {name}", figure.median / unit.median),
+        None => format!("{:>11}", ""),
     };
+    let times: String = units.iter().map(times).collect();
     let spread = format!("{} to {}", nanoseconds(figure.min), nanoseconds(figure.max));
-    format!("{:>12} {times:>9} {spread:>24}", nanoseconds(figure.median))
+    format!("{:>12} {times} {spread:>24}", nanoseconds(figure.median))
 }
 
 /// A list of objects; those who cannot do a job have the reason as `cannot` instead of times.

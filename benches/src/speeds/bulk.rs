@@ -3,10 +3,11 @@
 use std::hint::black_box;
 
 use patchpoint::engine::{Engine, Receipt};
-use patchpoint::publish::{GracePeriod, Level, Publisher, serialize};
+use patchpoint::publish::{GracePeriod, Level, Publisher};
 use patchpoint::site::{Module, Site};
 
 use super::{Goal, Speed};
+use crate::limits;
 use crate::made::SyntheticModules;
 use crate::many;
 use crate::measure::{Effort, Figure, interleave, time};
@@ -68,11 +69,7 @@ fn one_function() -> Speed {
     let (view, publisher) = (pages::writable_view_of_code(pages::PAGE), Publisher::new());
     let mut bare = || {
         time(|| {
-            for at in 0..400_u64 {
-                // SAFETY: in the view, aligned.
-                unsafe { pages::store(view + 8 * at, black_box(at)) };
-                serialize();
-            }
+            limits::stores(view, 400);
             (0..2).for_each(|_| publisher.serialize(Level::Immediate).unwrap());
         })
     };

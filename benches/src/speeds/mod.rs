@@ -7,10 +7,11 @@ mod lookups;
 mod patching;
 mod reading;
 mod report;
+mod single;
 mod states;
 mod threads;
-mod xray;
 
+pub(crate) use patching::Patches;
 pub use report::{json, table};
 
 use crate::measure::Figure;
@@ -85,7 +86,7 @@ pub fn all(parts: &[String]) -> Vec<Speed> {
     let known: [(&str, Measure); 8] = [
         ("patching", patching::all),
         ("bulk", bulk::all),
-        ("xray", xray::all),
+        ("single", single::all),
         ("reading", reading::all),
         ("lookups", lookups::all),
         ("states", states::all),

@@ -1,16 +1,18 @@
 //! `patch(id, sequence)` as a whole: assembled, checked, compared, written, published, read back.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use patchpoint::engine::Engine;
 use patchpoint::sequence::{Cond, Field, Mem, Sequence, Target, arg, result};
 
 use super::{Goal, Speed};
+use crate::limits;
 use crate::made::SyntheticModules;
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::pages;
 use crate::subject;
-use patchpoint::publish::{GracePeriod, serialize};
+use patchpoint::publish::GracePeriod;
 
 /// The sites that are patched in a batch, one after the other.
 const SITES: usize = 64;
@@ -120,35 +122,63 @@ fn engine_with_sites(made: &SyntheticModules, live: bool, start: Start) -> Engin
 /// apart by where their patchable jumps lie.
 const KINDS: usize = SITES;
 
-fn figures() -> [Figure; 7] {
-    let made = || SyntheticModules::new(SITES + KINDS, 2);
-    let patch_all = |engine: &Engine, sequences: &[Sequence]| {
-        let took = time(|| {
-            for (id, sequence) in sequences.iter().enumerate() {
-                black_box(engine.patch(id as u64, black_box(sequence)).unwrap());
-            }
-        });
-        // SAFETY: no thread executes the sites.
-        engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
-        took
-    };
-    let (quiescent, live) = (made(), made());
-    let seen = |engine: Engine| {
-        let (mut number, mut kept) = (1, Vec::new());
-        move || {
-            let sequences: Vec<Sequence> = (number..).take(2 * SITES).map(hit).collect();
-            number += 2 * SITES as u32;
-            let (before, timed) = sequences.split_at(SITES);
-            // What the other measurements have left in the caches is no part of it.
-            patch_all(&engine, before);
-            let took = patch_all(&engine, timed);
-            // A site holds its sequence: to free what it held before is no part of it.
-            drop(std::mem::replace(&mut kept, sequences));
-            took
+fn made() -> SyntheticModules {
+    SyntheticModules::new(SITES + KINDS, 2)
+}
+
+/// Patches the sites in their order, one after the other.
+fn patch_all(engine: &Engine, sequences: &[Sequence]) -> Duration {
+    let took = time(|| {
+        for (id, sequence) in sequences.iter().enumerate() {
+            black_box(engine.patch(id as u64, black_box(sequence)).unwrap());
         }
-    };
-    let mut seen_in_place = seen(engine_with_sites(&quiescent, false, Start::Patched));
-    let mut seen_live = seen(engine_with_sites(&live, true, Start::Patched));
+    });
+    // SAFETY: no thread executes the sites.
+    engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
+    took
+}
+
+/// Patches of sites by sequences of a shape that was seen before, with new constants.
+pub(crate) struct Patches {
+    engine: Engine,
+    /// Has the code.
+    _made: SyntheticModules,
+    /// What the sites hold.
+    kept: Vec<Sequence>,
+    number: u32,
+}
+
+impl Patches {
+    /// How many there are in a batch.
+    pub(crate) const COUNT: usize = SITES;
+
+    pub(crate) fn new(live: bool) -> Self {
+        let made = made();
+        Self {
+            engine: engine_with_sites(&made, live, Start::Patched),
+            _made: made,
+            kept: Vec::new(),
+            number: 1,
+        }
+    }
+
+    /// A batch of patches.
+    pub(crate) fn batch(&mut self) -> Duration {
+        let sequences: Vec<Sequence> = (self.number..).take(2 * SITES).map(hit).collect();
+        self.number += 2 * SITES as u32;
+        let (before, timed) = sequences.split_at(SITES);
+        // What the other measurements have left in the caches is no part of it.
+        patch_all(&self.engine, before);
+        let took = patch_all(&self.engine, timed);
+        // A site holds its sequence: to free what it held before is no part of it.
+        drop(std::mem::replace(&mut self.kept, sequences));
+        took
+    }
+}
+
+fn figures() -> [Figure; 7] {
+    let mut in_place = Patches::new(false);
+    let mut live = Patches::new(true);
     // A new engine has seen nothing but the shape of `hit`.
     let once = |live, start, sequences: Vec<Sequence>| {
         let made = made();
@@ -165,22 +195,14 @@ fn figures() -> [Figure; 7] {
     let mut first_in_place = || once(false, Start::New, hits());
     let mut first_live = || once(true, Start::New, hits());
     let view = pages::writable_view_of_code(pages::PAGE);
-    let mut bare = || {
-        time(|| {
-            for at in 0..SITES as u64 {
-                // SAFETY: in the view, aligned.
-                unsafe { pages::store(view + 8 * at, black_box(at)) };
-                serialize();
-            }
-        })
-    };
+    let mut bare = || time(|| limits::stores(view, SITES));
     interleave(
         EFFORT,
         [
-            &mut seen_in_place,
+            &mut || in_place.batch(),
             &mut fresh_in_place,
             &mut first_in_place,
-            &mut seen_live,
+            &mut || live.batch(),
             &mut fresh_live,
             &mut first_live,
             &mut bare,

@@ -447,6 +447,9 @@ typedef enum {
     PP_EVENT_REFUSED = 6,
     // Out-of-line code at `address` is reclaimed: no thread is in it.
     PP_EVENT_RECLAIMED = 7,
+    // `prepared` changes of a transaction, of `of`, are prepared: told every few thousand of one that is
+    // that long. Nothing has been written for it.
+    PP_EVENT_PREPARING = 8,
 } pp_event_kind;
 
 // A description of code that somebody else has placed.
@@ -582,7 +585,8 @@ typedef struct {
 // without one the frame is resumed.
 typedef void (*pp_handler)(pp_frame *frame, void *data);
 
-// An event. It is lent during the call.
+// An event. It is lent during the call. `size` comes first, see the head of this file: a library that is
+// older than the header says less.
 typedef struct {
     // The size of this structure.
     size_t size;
@@ -600,6 +604,10 @@ typedef struct {
     uint64_t generation;
     // The function of the site, what the code is, or why a change was refused.
     pp_str message;
+    // How many changes of a transaction are prepared.
+    size_t prepared;
+    // How many it has.
+    size_t of;
 } pp_event;
 
 // Is told of an event, on the thread that makes the change, while the engine is locked: it calls no

@@ -52,9 +52,13 @@ pub enum pp_event_kind {
     PP_EVENT_REFUSED = 6,
     /// Out-of-line code at `address` is reclaimed: no thread is in it.
     PP_EVENT_RECLAIMED = 7,
+    /// `prepared` changes of a transaction, of `of`, are prepared: told every few thousand of one that is
+    /// that long. Nothing has been written for it.
+    PP_EVENT_PREPARING = 8,
 }
 
-/// An event. It is lent during the call.
+/// An event. It is lent during the call. `size` comes first, see the head of this file: a library that is
+/// older than the header says less.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pp_event {
@@ -74,6 +78,10 @@ pub struct pp_event {
     pub generation: u64,
     /// The function of the site, what the code is, or why a change was refused.
     pub message: pp_str,
+    /// How many changes of a transaction are prepared.
+    pub prepared: usize,
+    /// How many it has.
+    pub of: usize,
 }
 
 /// Is told of an event, on the thread that makes the change, while the engine is locked: it calls no
@@ -98,6 +106,8 @@ impl Observer for CObserver {
             id: 0,
             generation: 0,
             message: pp_str::EMPTY,
+            prepared: 0,
+            of: 0,
         };
         let site = match event {
             Event::Placed(placed) => Some(placed.site),
@@ -137,6 +147,11 @@ impl Observer for CObserver {
                 told.len = reclaimed.range.len();
                 told.generation = reclaimed.generation;
                 pp_event_kind::PP_EVENT_RECLAIMED
+            }
+            Event::Preparing { prepared, of } => {
+                told.prepared = *prepared;
+                told.of = *of;
+                pp_event_kind::PP_EVENT_PREPARING
             }
             // An event that this interface does not know yet.
             _ => return,
@@ -243,4 +258,61 @@ pub unsafe extern "C" fn pp_engine_builder_unwinder(builder: *mut pp_engine_buil
         description.watchers.push(Watcher::Unwinder(Unwinder::new()));
         Ok(())
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was told last.
+    struct Told {
+        kind: u32,
+        size: usize,
+        prepared: usize,
+        of: usize,
+    }
+
+    unsafe extern "C-unwind" fn keep(event: *const pp_event, data: *mut c_void) {
+        // SAFETY: the observer below was made with a place for it, and the event is lent.
+        unsafe {
+            let event = *event;
+            data.cast::<Told>().write(Told {
+                kind: event.kind,
+                size: event.size,
+                prepared: event.prepared,
+                of: event.of,
+            });
+        }
+    }
+
+    #[test]
+    fn how_far_a_transaction_is_prepared_is_told() {
+        let mut told = Told {
+            kind: 0,
+            size: 0,
+            prepared: 0,
+            of: 0,
+        };
+        let observer = CObserver {
+            observe: keep,
+            data: Data::new((&raw mut told).cast(), None),
+        };
+        observer.observe(&Event::Preparing {
+            prepared: 4096,
+            of: 5000,
+        });
+        drop(observer);
+        assert_eq!(told.kind, pp_event_kind::PP_EVENT_PREPARING as u32);
+        assert_eq!(told.size, size_of::<pp_event>());
+        assert_eq!((told.prepared, told.of), (4096, 5000));
+    }
+
+    /// Programs that were compiled with a header that did not have the last fields find the others
+    /// where they were.
+    #[test]
+    fn an_event_grows_at_its_end() {
+        let before = std::mem::offset_of!(pp_event, message) + size_of::<pp_str>();
+        assert_eq!(std::mem::offset_of!(pp_event, prepared), before);
+        assert_eq!(std::mem::offset_of!(pp_event, of), before + size_of::<usize>());
+    }
 }

@@ -10,11 +10,21 @@ static const uint8_t TWICE[] = {0x48, 0x8d, 0x04, 0x3f, 0x0f, 0x1f, 0x44, 0x00, 
 static const uint8_t SEVEN[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
                                 0x90, 0x90, 0x90, 0x90, 0x90, 0xb8, 7,    0,    0,    0,    0xc3};
 
-static int events[8], finalized, sections;
+/* many: that many times sixteen bytes of nops; ret */
+enum { MANY = 4200, MANY_SITE = 16 };
+
+static int events[9], finalized, sections;
+static size_t last_prepared, last_of;
 
 static void observe(const pp_event *event, void *data) {
-    CHECK(data == events && event->size == sizeof *event && event->kind < 8);
+    CHECK(data == events && event->size == sizeof *event && event->kind < 9);
     events[event->kind]++;
+    if (event->kind == PP_EVENT_PREPARING) {
+        CHECK(event->prepared > last_prepared && event->prepared <= event->of && event->address == 0);
+        last_prepared = event->prepared, last_of = event->of;
+    } else {
+        CHECK(event->prepared == 0 && event->of == 0);
+    }
 }
 
 static void finalize(void *data) {
@@ -114,6 +124,65 @@ static pp_module *register_told(pp_engine *engine, pp_code *code) {
     CHECK(again == NULL);
     OK(pp_registration_free(registration));
     return module;
+}
+
+/* Observers are told how far a transaction is that takes long to prepare. */
+static void long_transaction(pp_engine *engine, pp_arena *arena) {
+    static uint8_t many[MANY * MANY_SITE + 1];
+    pp_segment_need need = {PP_SEGMENT_CODE, sizeof many, 64};
+    pp_reach reach;
+    pp_placement *placement;
+    pp_placed *placed;
+    pp_segment segment;
+    pp_adoption *adoption;
+    pp_code *code;
+    pp_registration *registration;
+    pp_module *module;
+    pp_sequence *argument_again;
+    pp_receipt receipt;
+    pp_told_site site;
+    uint32_t argument = 5; /* rdi */
+    memset(many, 0x90, sizeof many - 1);
+    many[sizeof many - 1] = 0xc3;
+    SIZED(reach);
+    SIZED(segment);
+    SIZED(receipt);
+    SIZED(site);
+    OK(pp_arena_place(arena, &need, 1, &reach, &placement));
+    OK(pp_placement_segment(placement, 0, &segment));
+    OK(pp_placement_fill(placement, segment.address, pp_bytes_of(many, sizeof many)));
+    OK(pp_placement_finalize(placement, &placed));
+    OK(pp_placement_free(placement));
+    OK(pp_adoption_new(pp_bytes_of(NULL, 0), &adoption));
+    OK(pp_adoption_function(adoption, PP_STR("many"), segment.address, sizeof many));
+    OK(pp_adoption_not_yet_run(adoption));
+    OK(pp_adopt_placed(engine, adoption, placed, &code));
+    OK(pp_adoption_free(adoption));
+    OK(pp_registration_new(engine, code, &registration));
+    OK(pp_code_free(code));
+    site.function = PP_STR("many");
+    site.reserved = MANY_SITE;
+    site.content = PP_CONTENT_NOPS;
+    site.id = 100;
+    site.has_id = 1;
+    site.args = &argument;
+    site.args_len = 1;
+    site.has_result = 1;
+    site.result = 0; /* rax */
+    site.free_flags = 1;
+    for (; site.offset < MANY * MANY_SITE; site.offset += MANY_SITE)
+        OK(pp_registration_site(registration, &site));
+    OK(pp_register(registration, NULL, NULL, &module));
+    OK(pp_registration_free(registration));
+    CHECK(events[PP_EVENT_PREPARING] == 0);
+    OK(pp_sequence_from_text(PP_STR("result = arg(0)"), &argument_again));
+    OK(pp_engine_patch(engine, 100, argument_again, &receipt));
+    OK(pp_sequence_free(argument_again));
+    CHECK(receipt.sites == MANY && events[PP_EVENT_PREPARING] > 0);
+    CHECK(last_prepared > 0 && last_prepared < MANY && last_of == MANY);
+    OK(pp_engine_unregister(engine, module));
+    OK(pp_module_free(module));
+    OK(pp_placed_free(placed));
 }
 
 /* What the builder makes is what the text says. */
@@ -403,6 +472,8 @@ int main(int argc, char **argv) {
     OK(pp_sites_free(sites));
     OK(pp_engine_unregister(engine, loaded));
     OK(pp_module_free(loaded));
+    long_transaction(engine, arena);
+
     /* Frames cannot be left where nobody is called. */
     OK(pp_load_objects(engine, &options, &code));
     OK(pp_code_set_stack_maps(code, pp_bytes_of(NULL, 0)));
@@ -419,7 +490,7 @@ int main(int argc, char **argv) {
 
     OK(pp_engine_free(engine));
     CHECK(finalized == 1 && events[PP_EVENT_CHANGED] > 5 && events[PP_EVENT_REFUSED] > 0 &&
-          events[PP_EVENT_UNREGISTERED] == 2 && events[PP_EVENT_PLACED] > 0);
+          events[PP_EVENT_UNREGISTERED] == 3 && events[PP_EVENT_PLACED] > 0);
     OK(pp_arena_trim(arena, &trimmed));
     OK(pp_arena_free(arena));
     remove("/tmp/patchpoint-capi-test.map");
