@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use parking_lot::MutexGuard;
 
 use super::commit::Prepared;
-use super::lower::Ahead;
+use super::lower::{Ahead, AllAhead};
 use super::observe::Boxed;
 use super::state::States;
 use super::transaction::{IfInvalid, Request};
@@ -180,7 +180,7 @@ impl Shared {
             return self.with_lowered(engine, changes, grace_period, then);
         }
         self.with_states(|states| {
-            let prepared = prepare::prepare(engine, states, changes, grace_period)?;
+            let prepared = prepare::prepare::<false>(engine, states, changes, grace_period)?;
             then(states, prepared)
         })
     }
@@ -204,8 +204,8 @@ impl Shared {
         #[cfg(test)]
         meanwhile.into_iter().for_each(|meanwhile| meanwhile());
         self.with_states(|states| {
-            states.templates.get_mut().ahead.put(ahead);
-            let prepared = prepare::prepare(engine, states, changes, grace_period);
+            states.templates.get_mut().ahead = AllAhead::of_all(ahead);
+            let prepared = prepare::prepare::<true>(engine, states, changes, grace_period);
             states.templates.get_mut().ahead.release(self);
             then(states, prepared?)
         })

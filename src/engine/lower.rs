@@ -279,10 +279,9 @@ impl Ahead {
 pub(super) struct AllAhead(HashMap<SiteKey, Ahead, RandomState>);
 
 impl AllAhead {
-    /// Takes over what was lowered.
-    pub(super) fn put(&mut self, ahead: Vec<Ahead>) {
-        self.0
-            .extend(ahead.into_iter().map(|ahead| (ahead.owner.site, ahead)));
+    /// Of these changes.
+    pub(super) fn of_all(ahead: Vec<Ahead>) -> Self {
+        Self(ahead.into_iter().map(|ahead| (ahead.owner.site, ahead)).collect())
     }
 
     /// What was lowered for a site, whose state has that version, and had it then.

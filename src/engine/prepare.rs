@@ -27,8 +27,9 @@ use crate::{Error, Result};
 /// What an invalidated site holds: a way to its exit stub.
 static EXIT: LazyLock<Sequence> = LazyLock::new(|| Sequence::new().jump(Target::Deopt));
 
-/// Prepares changes of sites that are different ones.
-pub(super) fn prepare<'e, 's>(
+/// Prepares changes of sites that are different ones. Whether something was lowered ahead for them
+/// makes no difference but that each of the two is compiled for its caller.
+pub(super) fn prepare<'e, 's, const AHEAD: bool>(
     engine: &'e Engine,
     states: &mut States,
     mut requests: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
@@ -114,7 +115,7 @@ pub(super) struct Preparation<'a> {
 }
 
 impl<'a> Preparation<'a> {
-    #[inline]
+    #[inline(always)] // Called, this and `kind` take 140 instructions of a patch, of some 1,300.
     pub(super) fn new(
         shared: &'a Shared,
         states: &'a States,
@@ -245,6 +246,18 @@ impl<'a> Preparation<'a> {
                 }
             }
         }
+        self.install_lowered(kind, sequence, environment)
+    }
+
+    /// The same where no template makes it. The second time that a sequence like it is asked for at
+    /// this kind of site, its code is kept as a template.
+    #[inline(never)] // What is filled needs none of its room on the stack.
+    fn install_lowered(
+        &mut self,
+        kind: Option<u32>,
+        sequence: &Sequence,
+        environment: &Environment,
+    ) -> Result<Len> {
         let again = kind.filter(|kind| self.is_for_template(*kind, sequence));
         let lowered = self.lower(CodePlace::Site, again.is_some(), sequence, environment)?;
         let assembled = lowered.assembled;
@@ -262,7 +275,7 @@ impl<'a> Preparation<'a> {
     }
 
     /// The number of the kind of the site, for a sequence that can have a template.
-    #[inline]
+    #[inline(always)] // As `new`.
     fn kind(&self, outline: &Outline) -> Option<u32> {
         let kind = self.state.lasting.kind.filter(|_| outline.is_whole());
         let return_offsets = &self.new.return_offsets;
