@@ -200,6 +200,27 @@ pub(super) type Pair = fn(&Facts, &Facts, &[u8]) -> Option<(Sort, u64)>;
 /// Of code, given which addresses are targets: its fields.
 pub(super) type Fields = fn(Chunk<'_>, &dyn Fn(u64) -> bool) -> Option<SmallVec<[OpenField; 4]>>;
 
+/// Where an exchange of two instructions, which was found to be allowed, is allowed elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ExchangePlace {
+    /// At this address, as far as it matters: what is left of it by `unit`.
+    pub(super) unit: u64,
+    pub(super) remainder: u64,
+    /// Whether the two have to differ in nothing but where they jump.
+    pub(super) jumps_only: bool,
+}
+
+impl ExchangePlace {
+    /// At multiples of that.
+    pub(super) const fn multiples_of(unit: u64) -> Self {
+        Self {
+            unit,
+            remainder: 0,
+            jumps_only: false,
+        }
+    }
+}
+
 /// An architecture: its decoder, and the conventions that its sites are bound to.
 pub(super) struct Isa {
     /// Appends the instructions of all bytes, which start at the address and do not wrap around.
@@ -221,9 +242,9 @@ pub(super) struct Isa {
     pub(super) return_offsets_restore: bool,
     /// Whether one instruction may become another under execution; if not, why.
     pub(super) exchange: fn(&Exchange<'_>) -> Result<(), &'static str>,
-    /// Where that depends on nothing but what the two instructions are, and not on which of their
-    /// bytes differ or where a branch goes: at multiples of what, inside of one quadword.
-    pub(super) exchange_unit: Option<u64>,
+    /// Where that depends on nothing but what the two instructions are, and not on where a branch
+    /// goes: inside of one quadword.
+    pub(super) exchange_place: ExchangePlace,
     /// Which bits of a direct call or jump of so many bytes are its distance.
     pub(super) distance: fn(usize) -> Option<&'static [u8]>,
     /// What two instructions with these bytes are that together call or jump, and their target.

@@ -53,6 +53,7 @@ use smallvec::SmallVec;
 use super::chunk::Chunk;
 use super::dispatch::isa;
 use super::exchange::{check_exchange, check_rewrite, check_trap, first_of};
+use super::facts::ExchangePlace;
 use super::field::OpenField;
 
 /// What has to be in an open field.
@@ -312,8 +313,8 @@ pub struct GateTemplate {
     code: Template,
     /// The offset of the jump.
     at: usize,
-    /// Of which the jump's address is a multiple.
-    unit: u64,
+    /// Where the jump has to lie.
+    place: ExchangePlace,
     /// What the jump's bytes may be exchanged for it: another jump, by `None`.
     before: SmallVec<[Option<Box<[u8]>>; 2]>,
     /// What may be rewritten as this gate behind a trap, in the same way.
@@ -329,7 +330,6 @@ impl GateTemplate {
         (at, end): (usize, usize),
         stub: CodeAddr,
     ) -> Option<Self> {
-        let unit = isa(site.arch).exchange_unit?;
         let gate = Chunk {
             addr: site.addr,
             bytes: code.get(..end)?,
@@ -339,7 +339,7 @@ impl GateTemplate {
         (code.fields.len() == 1 && code.fields.iter().all(is_jump)).then_some(Self {
             code,
             at,
-            unit,
+            place: isa(site.arch).exchange_place,
             before: SmallVec::new(),
             rewritten: SmallVec::new(),
         })
@@ -358,7 +358,7 @@ impl GateTemplate {
         let from = site.start().get().wrapping_add(self.at as u64);
         let last = from.wrapping_add((end - self.at) as u64 - 1);
         // protection: gates-are-one-store
-        let is_one_store = from % self.unit == 0 && from / 8 == last / 8;
+        let is_one_store = from % self.place.unit == self.place.remainder && from / 8 == last / 8;
         // protection: nothing-behind-a-gate-changes
         let is_alike = old.get(end..) == new.get(end..) && old.get(..self.at) == new.get(..self.at);
         is_alike
@@ -421,7 +421,9 @@ impl GateTemplate {
         let end = self.code.code.len();
         if let (Some(old_gate), Some(new_gate)) = (old.get(..end), new.get(..end)) {
             let is_new = old != new && !self.is_among(&self.before, old_gate);
-            if is_new && self.is_jump(new_gate) {
+            // protection: what-is-allowed-of-jumps-is-noted-of-jumps
+            let is_alike_elsewhere = !self.place.jumps_only || self.is_jump(old_gate);
+            if is_new && is_alike_elsewhere && self.is_jump(new_gate) {
                 self.before.push(self.noted(old_gate));
             }
         }

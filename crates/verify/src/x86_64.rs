@@ -24,7 +24,8 @@ use smallvec::SmallVec;
 
 use super::chunk::Chunk;
 use super::facts::{
-    Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable, any_instruction,
+    Abi, Constant, Dest, Exchange, ExchangePlace, Facts, Flow, Isa, StackPointer, StackStore, Undecodable,
+    any_instruction,
 };
 use super::field::OpenField;
 
@@ -73,7 +74,7 @@ pub(crate) static ISA: Isa = Isa {
     trap_replaces: any_instruction,
     return_offsets_restore: false,
     exchange,
-    exchange_unit: Some(1),
+    exchange_place: ExchangePlace::multiples_of(1),
     register: |reg| {
         NAMES
             .iter()

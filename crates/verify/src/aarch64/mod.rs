@@ -24,7 +24,7 @@ use decode::{Insn, insn};
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
 
-use super::facts::{Abi, Exchange, Facts, Isa, Undecodable};
+use super::facts::{Abi, Exchange, ExchangePlace, Facts, Isa, Undecodable};
 
 /// The length of every instruction.
 const LEN: usize = 4;
@@ -38,7 +38,7 @@ pub(crate) static ISA: Isa = Isa {
     trap_replaces,
     return_offsets_restore: false,
     exchange,
-    exchange_unit: Some(4),
+    exchange_place: ExchangePlace::multiples_of(4),
     register,
     distance: |len| match len {
         4 => Some(&[255, 255, 255, 0x03]),

@@ -46,7 +46,8 @@ use patchpoint_isa::RegSet;
 
 use super::constants::Constants;
 use super::facts::{
-    Abi, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Undecodable, any_instruction,
+    Abi, Dest, Exchange, ExchangePlace, Facts, Flow, Isa, StackPointer, StackStore, Undecodable,
+    any_instruction,
 };
 
 pub(crate) static BIG_V1: Isa = Isa {
@@ -56,7 +57,7 @@ pub(crate) static BIG_V1: Isa = Isa {
     register,
     trap: &[0x7f, 0xe0, 0x00, 0x08],
     exchange,
-    exchange_unit: Some(4),
+    exchange_place: ExchangePlace::multiples_of(4),
     trap_replaces: any_instruction,
     return_offsets_restore: true,
     distance: |len| match len {
@@ -84,7 +85,7 @@ pub(crate) static BIG_V2: Isa = Isa {
     register,
     trap: &[0x7f, 0xe0, 0x00, 0x08],
     exchange,
-    exchange_unit: Some(4),
+    exchange_place: ExchangePlace::multiples_of(4),
     trap_replaces: any_instruction,
     return_offsets_restore: true,
     distance: |len| match len {
@@ -112,7 +113,7 @@ pub(crate) static LITTLE: Isa = Isa {
     register,
     trap: &[0x08, 0x00, 0xe0, 0x7f],
     exchange,
-    exchange_unit: Some(4),
+    exchange_place: ExchangePlace::multiples_of(4),
     trap_replaces: any_instruction,
     return_offsets_restore: true,
     distance: |len| match len {

@@ -23,7 +23,7 @@ pub(crate) use branches::branches;
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
 
-use super::facts::{Abi, Constant, Dest, Exchange, Facts, Flow, Isa, Sort, any_instruction};
+use super::facts::{Abi, Constant, Dest, Exchange, ExchangePlace, Facts, Flow, Isa, Sort, any_instruction};
 
 pub(crate) static ISA: Isa = Isa {
     decode: decode::all,
@@ -34,7 +34,7 @@ pub(crate) static ISA: Isa = Isa {
     trap_replaces: any_instruction,
     return_offsets_restore: false,
     exchange,
-    exchange_unit: Some(4),
+    exchange_place: ExchangePlace::multiples_of(4),
     register: |reg| NAMES.get(usize::from(reg.get())).copied(),
     distance: |len| match len {
         4 => Some(&[0, 0xf0, 255, 255]),

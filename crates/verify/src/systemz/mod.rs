@@ -29,8 +29,8 @@ use patchpoint_isa::RegSet;
 use table::{Does, File, KnownInstruction, Layout};
 
 use super::facts::{
-    Abi, Constant, Dest, Exchange, Facts, Flow, Isa, StackPointer, StackStore, Step, Undecodable,
-    any_instruction,
+    Abi, Constant, Dest, Exchange, ExchangePlace, Facts, Flow, Isa, StackPointer, StackStore, Step,
+    Undecodable, any_instruction,
 };
 
 pub(crate) static ISA: Isa = Isa {
@@ -41,7 +41,12 @@ pub(crate) static ISA: Isa = Isa {
     trap_replaces: any_instruction,
     return_offsets_restore: false,
     exchange,
-    exchange_unit: None,
+    // The distance of a branch of 6 bytes is an aligned word then, see `exchange`.
+    exchange_place: ExchangePlace {
+        unit: 4,
+        remainder: 2,
+        jumps_only: true,
+    },
     register,
     distance: |len| match len {
         6 => Some(&[0, 0, 255, 255, 255, 255]),

@@ -184,6 +184,48 @@ fn a_gate_is_admitted_once_its_exchange_was_noted() {
     }
 }
 
+/// On SystemZ, a site whose branch, behind a nop of 2 bytes, has that mask and goes to `to`.
+fn branch(site: u64, mask: u8, to: u64) -> Vec<u8> {
+    let halfwords = (to.wrapping_sub(site + 2) as i64 / 2) as u32;
+    let [a, b, c, d] = halfwords.to_be_bytes();
+    let code = [0x07, 0x00, 0xc0, mask << 4 | 4, a, b, c, d];
+    [&code[..], &[0x07, 0x00].repeat(4)].concat()
+}
+
+#[test]
+fn the_distance_of_a_gate_is_exchanged_on_systemz_and_nothing_else() {
+    let at = |addr| SiteContext {
+        arch: Arch::SystemZ,
+        ..at(addr)
+    };
+    let stub = CodeAddr::new(STUB);
+    let gate_of = || {
+        let code = branch(AT, 15, STUB);
+        GateTemplate::of(&at(AT), &code, (2, 8), stub).unwrap()
+    };
+    let new = |site| branch(site, 15, STUB);
+    let armed = |site| branch(site, 15, site + 8);
+    let mut gate = gate_of();
+    assert!(!gate.admits(range(AT), stub, (&armed(AT), &new(AT))));
+    gate.note(&at(AT), &armed(AT), &new(AT)).unwrap();
+    assert!(gate.admits(range(AT), stub, (&armed(AT), &new(AT))));
+    // At other addresses too, where the distance is an aligned word, and only there.
+    for site in (0x2000..0x2010).step_by(2) {
+        let allowed = check_exchange(&at(site), &armed(site), &new(site)).is_ok();
+        assert_eq!(allowed, site % 4 == 0);
+        let admitted = gate.admits(range(site), stub, (&armed(site), &new(site)));
+        assert_eq!(admitted, allowed && site % 8 == 0, "{site:x}");
+    }
+
+    // A mask that changes says nothing of one that changes with the distance.
+    let mut gate = gate_of();
+    let never = |to| branch(AT, 0, to);
+    gate.note(&at(AT), &never(STUB), &new(AT)).unwrap();
+    let other = CodeAddr::new(0x6000);
+    assert!(check_exchange(&at(AT), &never(STUB), &branch(AT, 15, other.get())).is_err());
+    assert!(!gate.admits(range(AT), other, (&never(STUB), &branch(AT, 15, other.get()))));
+}
+
 #[test]
 fn nothing_but_the_gate_may_change() {
     let (_, mut gate) = templates();
