@@ -12,7 +12,7 @@ use object::pe::{
 use object::read::coff::{CoffHeader, Symbol as _};
 use object::{LittleEndian as LE, SymbolIndex};
 
-use super::{Reader, section_number};
+use super::Reader;
 use crate::error::Result;
 use crate::graph::checks::{malformed, refuse};
 use crate::graph::comdat::{self, SectionGroup, Selection};
@@ -32,7 +32,7 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
         let mut waiting: HashMap<SectionId, Comdat> = HashMap::new();
         let mut names: Vec<(Comdat, usize)> = Vec::new();
         for (index, raw) in self.symbols.iter() {
-            let Some(id) = self.comdat_section(section_number::<Header>(raw)) else {
+            let Some(id) = self.comdat_section(raw.section_number()) else {
                 continue;
             };
             if let Some(comdat) = waiting.remove(&id) {

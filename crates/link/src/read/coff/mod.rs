@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 
 use object::LittleEndian as LE;
 use object::pe::{self, AnonObjectHeaderBigobj, ImageFileHeader, ImageSectionHeader};
-use object::read::coff::{CoffHeader, SectionTable, Symbol as _, SymbolTable};
+use object::read::coff::{CoffHeader, SectionTable, SymbolTable};
 use patchpoint_isa::Arch;
 
 use crate::error::{Error, Result};
@@ -55,9 +55,6 @@ pub(super) fn read(bytes: &[u8]) -> Result<Graph<'_>> {
         Reader::<ImageFileHeader>::read(bytes)
     }
 }
-
-/// The last number of a section in 16 bits.
-const LAST_SECTION: pe::SymbolSection = pe::SymbolSection(pe::IMAGE_SYM_SECTION_MAX as i32);
 
 struct Reader<'data, Header: CoffHeader> {
     bytes: &'data [u8],
@@ -159,16 +156,6 @@ fn tie_unwind_tables(graph: &mut Graph<'_>) {
             section.about = code;
             section.retained = code.is_none();
         }
-    }
-}
-
-/// The number of a symbol's section. Where it has 16 bits, the last number that a section can have
-/// counts as reserved, like those above it.
-fn section_number<Header: CoffHeader>(raw: &Header::Symbol) -> pe::SymbolSection {
-    match raw.section_number() {
-        // protection: the-last-number-of-a-coff-section-is-reserved
-        LAST_SECTION if !Header::is_type_bigobj() => pe::IMAGE_SYM_DEBUG,
-        number => number,
     }
 }
 

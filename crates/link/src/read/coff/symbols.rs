@@ -10,7 +10,7 @@ use object::pe::{
 };
 use object::read::coff::{CoffHeader, Symbol as _};
 
-use super::{Reader, section_number};
+use super::Reader;
 use crate::error::Result;
 use crate::format::IMAGE_BASE;
 use crate::graph::checks::{common, contradiction, in_section, malformed};
@@ -58,7 +58,7 @@ impl<'data, Header: CoffHeader> Reader<'data, Header> {
 
     fn define(&self, graph: &Graph<'data>, raw: &Header::Symbol, symbol: &mut Symbol<'_>) -> Result<()> {
         let value = u64::from(raw.value());
-        symbol.definition = match section_number::<Header>(raw) {
+        symbol.definition = match raw.section_number() {
             IMAGE_SYM_UNDEFINED if symbol.scope == Scope::Local => {
                 Definition::Refused("it is local, but not in this object")
             }
