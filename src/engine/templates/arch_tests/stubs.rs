@@ -161,7 +161,7 @@ fn stubs_are_filled_on_every_architecture() {
 }
 
 /// A gate is admitted exactly where its site would be checked and exchanged.
-fn gates_are_closed(arch: Arch) -> bool {
+fn gates_are_closed(arch: Arch) {
     let site = site(arch, true);
     let (jump, first) = (jump(&site), CodeAddr::new(SITE + 0x1000));
     let code = armed(&site, Some(first));
@@ -174,14 +174,14 @@ fn gates_are_closed(arch: Arch) -> bool {
     };
     verify::check(&site, &code, &[], &targets(first)).unwrap();
     let bounds = (jump.offset.as_usize(), jump.end().as_usize());
-    let Some(mut gate) = GateTemplate::of(&site, &code, bounds, first) else {
-        return false;
-    };
+    let mut gate = GateTemplate::of(&site, &code, bounds, first).unwrap();
     let (nops, range) = (armed(&site, None), in_place(&site).site());
     let second = CodeAddr::new(SITE + 0x2340);
     let other = armed(&site, Some(second));
     for (old, new, to) in [(&nops, &code, first), (&code, &other, second)] {
-        assert!(!gate.admits(range, to, (old, new)), "{arch}");
+        // SystemZ's nop is a jump: what is allowed of one is of another.
+        let is_known = arch == Arch::SystemZ && to == second;
+        assert_eq!(gate.admits(range, to, (old, new)), is_known, "{arch}");
         gate.note(&site, old, new).unwrap();
         assert!(gate.admits(range, to, (old, new)), "{arch}");
         for bit in 0..8 * new.len() {
@@ -222,12 +222,9 @@ fn gates_are_closed(arch: Arch) -> bool {
             ));
         }
     }
-    true
 }
 
 #[test]
-fn gates_are_closed_where_an_exchange_does_not_depend_on_the_distance() {
-    for arch in ARCHS {
-        assert_eq!(gates_are_closed(arch), arch != Arch::SystemZ, "{arch}");
-    }
+fn gates_are_closed_where_their_exchange_is_allowed() {
+    ARCHS.into_iter().for_each(gates_are_closed);
 }
