@@ -12,7 +12,7 @@
 //! | step | what it does | where |
 //! |---|---|---|
 //! | look up | finds the sites of an ID, or of a function | `site`'s table |
-//! | lower | finds the template of the sequence for this kind of site, or assembles it | `prepare`, `templates`; `live`, `calls` |
+//! | lower | finds the template of the sequence for this kind of site, or assembles it | `prepare`, `templates`, `lower`; `live`, `calls` |
 //! | check | decodes what was assembled; of a template once, its holes open | `prepare`, by [`verify`](crate::verify) |
 //! | fill | puts the values into the holes, each within the range of its hole | `templates` |
 //! | apply | compares, writes or exchanges, publishes, reads back, or rolls back | `commit`, `write`, `live` |
@@ -29,8 +29,9 @@
 //! Sites of live modules are changed without a stop, see `live`; what they branched to is freed
 //! when every attached thread has left it, see `retire`.
 //!
-//! One lock serializes changes; where threads meet, they assemble without it, see `lower`. It is not held while handlers run, so a handler may change sites,
-//! its own too. A thread that waits for the lock must count as stopped for the runtime's [`World`].
+//! One lock serializes changes, see `lock`; where threads meet, they assemble without it. It is not
+//! held while handlers run, so a handler may change sites, its own too. A thread that waits for the
+//! lock must count as stopped for the runtime's [`World`].
 //!
 //! In a fork's child every change is refused by [`memory::Error::EngineForked`] before the lock is
 //! taken, which a thread of the parent may have there for ever. Sites, functions and modules are
