@@ -86,6 +86,21 @@ fn what_has_changed_meanwhile_is_lowered_again() {
 }
 
 #[test]
+fn what_was_lowered_for_an_earlier_change_is_not_used_for_a_later() {
+    let (lab, _text, sites) = ahead(1);
+    // Neither has an exit stub: what was lowered would do, but is said to be of the first change.
+    meanwhile(&lab.engine, |engine| _ = engine.patch(1, &plus(3)).unwrap());
+    lab.engine.patch(1, &plus_in_stub(9)).unwrap();
+    assert_eq!((lowered(&lab), call(&sites[0], 10)), (2, 19));
+    let states = lab.engine.shared.states.lock();
+    let installed = &states.of(sites[0].key()).unwrap().installed;
+    let stub = installed.stub.as_ref().unwrap();
+    assert_eq!((stub.owner.generation, installed.generation), (2, 2));
+    drop(states);
+    assert_eq!(lab.engine.stub_stats().slots, 1);
+}
+
+#[test]
 fn a_module_that_goes_meanwhile_leaves_nothing() {
     let (lab, _text, sites) = ahead(2);
     let module = sites[0].module().clone();

@@ -133,6 +133,8 @@ fn a_sequence_that_would_overwrite_the_red_zone_is_refused() {
     );
     let pushed = Sequence::new().raw(&code().overwrites);
     refused!(lab.engine.patch(1, &pushed.jump(Target::Deopt)), Check(RedZone));
+    // On x86-64 it was in a stub; and there was an exit stub.
+    assert_eq!(lab.engine.stub_stats().slots, 0);
     refused!(
         lab.engine.patch(1, &Sequence::new()),
         Assemble(ShadowFallsThrough)
