@@ -115,7 +115,7 @@ pub(super) struct Preparation<'a> {
 }
 
 impl<'a> Preparation<'a> {
-    #[inline(always)] // Called, this and `kind` take 140 instructions of a patch, of some 1,300.
+    #[inline(always)] // Called, it takes 92 instructions of a patch, and `kind` 52.
     pub(super) fn new(
         shared: &'a Shared,
         states: &'a States,

@@ -200,7 +200,7 @@ pub(super) type Pair = fn(&Facts, &Facts, &[u8]) -> Option<(Sort, u64)>;
 /// Of code, given which addresses are targets: its fields.
 pub(super) type Fields = fn(Chunk<'_>, &dyn Fn(u64) -> bool) -> Option<SmallVec<[OpenField; 4]>>;
 
-/// Where an exchange of two instructions, which was found to be allowed, is allowed elsewhere.
+/// Where an exchange of two instructions, which was found to be allowed, is allowed at other sites.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExchangePlace {
     /// At this address, as far as it matters: what is left of it by `unit`.

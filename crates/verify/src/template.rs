@@ -14,7 +14,7 @@
 //! # Why that is enough
 //!
 //! An instruction's length, its kind and its registers are in bits that are closed: on x86-64 in its
-//! prefixes, its opcode and its ModRM and SIB bytes, elsewhere in the bits of its word that are no
+//! prefixes, its opcode and its ModRM and SIB bytes, on others in the bits of its word that are no
 //! immediate. Admitted code decodes into the same instructions at the same offsets. A rule then
 //! comes to another verdict only if it looks at the contents of a field, or at the address:
 //!
@@ -422,8 +422,8 @@ impl GateTemplate {
         if let (Some(old_gate), Some(new_gate)) = (old.get(..end), new.get(..end)) {
             let is_new = old != new && !self.is_among(&self.before, old_gate);
             // protection: what-is-allowed-of-jumps-is-noted-of-jumps
-            let is_alike_elsewhere = !self.place.jumps_only || self.is_jump(old_gate);
-            if is_new && is_alike_elsewhere && self.is_jump(new_gate) {
+            let holds_at_others = !self.place.jumps_only || self.is_jump(old_gate);
+            if is_new && holds_at_others && self.is_jump(new_gate) {
                 self.before.push(self.noted(old_gate));
             }
         }
@@ -434,7 +434,7 @@ impl GateTemplate {
     /// and both begin with a trap meanwhile by [`check_trap`], which are asked: so can others whose
     /// gates are alike.
     ///
-    /// Of all that these look at, only the distance of the jump is another elsewhere: a trap is as
+    /// Of all that these look at, only the distance of the jump is another at another site: a trap is as
     /// long as instructions are aligned, so that it is one store wherever one begins. The distance
     /// matters where the rewriting is allowed because the old jump goes past what changes; that is not
     /// noted. Noted is where one instruction is as long as the gate: then nothing but that changes.

@@ -1,7 +1,7 @@
 //! Stubs and gates of every architecture, filled and checked on any host.
 //!
 //! Problem: a stub is at another distance from its site and its targets each time, and the site
-//! around its gate was checked elsewhere. Approach: what is filled, and the site that goes there, are
+//! around its gate was checked at another site. Approach: what is filled, and the site that goes there, are
 //! checked anew by the rules of which the template is a proof; the stub is that which is assembled,
 //! where that has no shorter branch.
 
