@@ -59,16 +59,20 @@ pub(super) fn stack(arch: Arch, context: &ExitStubContext, capture: u64) -> Cow<
     }
 }
 
-/// How the exit stubs of an architecture lie in a block. Of each only the distances to what the
-/// block shares and to where it resumes are its own.
+/// How the exit stubs of an architecture lie in a block. Of each only the distance to what the block
+/// shares is its own, and how it resumes: by a jump, or by instructions that its site held.
 pub(super) struct InBlock {
+    /// Of blocks whose exit stubs resume by a jump.
     pub(super) form: BlockForm,
+    /// Of blocks whose exit stubs have room for the instructions of most sites.
+    pub(super) moving: BlockForm,
     /// How far from its start the capture routine returns to.
     pub(super) returns: u64,
     pub(super) stack: &'static [StackAt],
-    /// Writes the one at an address, of the block at another, which resumes at a third; `None`
-    /// where no jump reaches that.
-    pub(super) put: fn(&mut RoomCode<'_>, CodeAddr, CodeAddr, CodeAddr) -> Option<()>,
+    /// Writes what is before the resumption, where what the block shares is at an address.
+    pub(super) enter: fn(&mut RoomCode<'_>, CodeAddr),
+    /// Writes a jump to an address; `None` where none reaches it.
+    pub(super) jump: fn(&mut RoomCode<'_>, CodeAddr) -> Option<()>,
 }
 
 pub(super) const fn in_block(arch: Arch) -> InBlock {
@@ -96,12 +100,30 @@ pub(super) fn shared(arch: Arch, context: u64, capture: u64) -> Vec<u8> {
 /// Code that is written into the room of a block.
 pub(super) struct RoomCode<'a> {
     bytes: &'a mut [u8],
+    at: CodeAddr,
     len: usize,
 }
 
 impl<'a> RoomCode<'a> {
-    pub(super) fn new(bytes: &'a mut [u8]) -> Self {
-        Self { bytes, len: 0 }
+    /// In the room at an address, of which nothing is written.
+    pub(super) fn new(bytes: &'a mut [u8], at: CodeAddr) -> Self {
+        Self { bytes, at, len: 0 }
+    }
+
+    /// Where the next byte goes.
+    pub(super) fn next(&self) -> CodeAddr {
+        CodeAddr::new(self.at.get().wrapping_add(self.len as u64))
+    }
+
+    /// Appends bytes; `None` if the room is too short for them.
+    pub(super) fn put_if_room(&mut self, bytes: &[u8]) -> Option<()> {
+        let is_room = bytes.len() <= self.bytes.len() - self.len;
+        is_room.then(|| self.put(bytes))
+    }
+
+    /// How many bytes were written.
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
 
     /// Appends bytes.
@@ -180,11 +202,15 @@ mod tests {
         .unwrap()
     }
 
-    /// The code of a room, filled up as the engine does.
+    /// The code of a room.
     fn in_room(arch: Arch, at: CodeAddr, shared: CodeAddr, to: CodeAddr) -> Option<Vec<u8>> {
         let in_block = in_block(arch);
         let mut room = alloc::vec![0; in_block.form.room as usize];
-        (in_block.put)(&mut RoomCode::new(&mut room), at, shared, to)?;
+        let mut code = RoomCode::new(&mut room, at);
+        (in_block.enter)(&mut code, shared);
+        (in_block.jump)(&mut code, to)?;
+        let len = code.len();
+        room.truncate(len);
         Some(room)
     }
 
@@ -198,13 +224,10 @@ mod tests {
             assert_eq!(data, shared(arch, CONTEXT, CAPTURE));
             let at_data = CodeAddr::new(AT.get() + code.len() as u64);
             let room = in_room(arch, AT, at_data, to).unwrap();
-            let room = room.strip_prefix(code).unwrap_or_else(|| {
-                // Behind the jump there may be padding of another length.
-                let len = code.len().min(room.len());
-                assert_eq!(room[..len], code[..len], "{arch:?}");
-                &room[len..]
-            });
-            assert!(room.iter().all(|byte| matches!(byte, 0 | 0xcc)), "{arch:?}");
+            // Behind the jump there may be padding.
+            let padding = code.strip_prefix(&*room);
+            let padding = padding.unwrap_or_else(|| panic!("{arch:?}: {room:x?}, not {code:x?}"));
+            assert!(padding.iter().all(|byte| matches!(byte, 0 | 0xcc)), "{arch:?}");
         }
     }
 

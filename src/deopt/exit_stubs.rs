@@ -188,12 +188,16 @@ unsafe impl Exits for ExitStubs {
         })
     }
 
-    fn in_blocks(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Option<&dyn ExitBlocks> {
+    fn in_blocks(
+        &self,
+        site: &Site,
+        role: Role,
+        resumption: ExitResumption<'_>,
+    ) -> Option<(BlockForm, &dyn ExitBlocks)> {
         let is_here = self.mirrored.is_none() && Arch::host() == Some(site.module().arch());
-        let can_be = is_here
-            && exit_table::resumes_at(site, resumption).is_some()
-            && !self.saves_live_registers(site, role);
-        can_be.then_some(&self.exits)
+        let can_be = is_here && !self.saves_live_registers(site, role);
+        let form = can_be.then(|| exit_table::form(site, resumption))?;
+        Some((form, &self.exits))
     }
 
     unsafe fn capture_by(&mut self, routine: CodeAddr) -> Result<()> {
@@ -222,17 +226,13 @@ unsafe impl Exits for ExitStubs {
 // SAFETY: the exit stubs are those of `encode`, with the context and the routine's address in front of all of them. A
 // table lives as long as its block, and an entry until its number is given back.
 unsafe impl ExitBlocks for BlockExits {
-    fn form(&self) -> BlockForm {
-        Self::in_block().form
-    }
-
-    fn make(&self, at: CodeAddr, count: u32) -> (Vec<u8>, Arc<dyn ExitBlock>) {
-        let table = ExitTable::new(self.clone(), at, count);
+    fn make(&self, form: BlockForm, at: CodeAddr, count: u32) -> (Vec<u8>, Arc<dyn ExitBlock>) {
+        let table = ExitTable::new(self.clone(), form, at, count);
         (table.shared(), Arc::new(table))
     }
 }
 
-fn resume<'a>(site: &Site, resumption: ExitResumption<'a>) -> Resume<'a> {
+pub(super) fn resume<'a>(site: &Site, resumption: ExitResumption<'a>) -> Resume<'a> {
     match resumption {
         ExitResumption::At(addr) => Resume::At(addr),
         ExitResumption::Displaced(bytes) => Resume::Original {

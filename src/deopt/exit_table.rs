@@ -18,16 +18,18 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use super::exit_stub::{self, InBlock, RoomCode};
-use super::exit_stubs::Handlers;
+use super::exit_stubs::{Handlers, resume};
 use super::host::state::{self, RawState};
 use super::unwinds::Unwinds;
-use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo};
-use crate::Result;
+use super::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, UnwindInfo};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
-use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, StackAt};
+use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, RoomExit};
+use crate::memory::BlockForm;
 use crate::site::Site;
 use crate::verify;
+use crate::{Result, deopt};
+use patchpoint_asm::backend_of;
 
 /// Set in what an exit stub passes if that is a table. Neither a table nor a context is at an odd
 /// address.
@@ -36,6 +38,7 @@ const IS_TABLE: u64 = 1;
 /// The exit stubs of one block.
 pub(super) struct ExitTable {
     exits: BlockExits,
+    form: BlockForm,
     /// Where the block begins.
     at: CodeAddr,
     /// What the capture routine returns to in the first exit stub.
@@ -89,17 +92,17 @@ fn host() -> Arch {
 
 impl ExitTable {
     /// The table of a block whose first byte is at that address.
-    pub(super) fn new(exits: BlockExits, at: CodeAddr, count: u32) -> Arc<Self> {
+    pub(super) fn new(exits: BlockExits, form: BlockForm, at: CodeAddr, count: u32) -> Arc<Self> {
         state::prepare();
-        let in_block = BlockExits::in_block();
         let entry = |_| Entry {
             users: AtomicU32::new(FREE),
             site: UnsafeCell::new(None),
         };
         Arc::new(Self {
             exits,
+            form,
             at,
-            first: at.get() + u64::from(in_block.form.shared) + in_block.returns,
+            first: at.get() + u64::from(form.shared) + BlockExits::in_block().returns,
             entries: (0..count).map(entry).collect(),
         })
     }
@@ -138,19 +141,22 @@ impl ExitTable {
 }
 
 impl ExitBlock for Arc<ExitTable> {
-    fn put(
-        &self,
-        number: u32,
-        request: &ExitRequest<'_>,
-        code: &mut [u8],
-    ) -> Result<Option<&'static [StackAt]>> {
-        let Some(to) = resumes_at(request.site, request.resumption) else {
-            return Ok(None);
-        };
+    fn put(&self, number: u32, request: &ExitRequest<'_>, code: &mut [u8]) -> Result<Option<RoomExit>> {
         let in_block = BlockExits::in_block();
-        let put = (in_block.put)(&mut RoomCode::new(code), request.at, self.at, to);
+        let mut code = RoomCode::new(code, request.at);
+        (in_block.enter)(&mut code, self.at);
+        let put = match resumption(request.site, request.resumption) {
+            Resume::At(to) => (in_block.jump)(&mut code, to),
+            Resume::Original { addr, bytes } => {
+                let moved = backend_of(host()).relocate(code.next(), addr, bytes);
+                code.put_if_room(&moved.map_err(deopt::Error::from)?)
+            }
+        };
         let is_put = put.is_some() && self.claim(number, request)?;
-        Ok(is_put.then_some(in_block.stack))
+        Ok(is_put.then_some(RoomExit {
+            len: code.len(),
+            stack: in_block.stack,
+        }))
     }
 
     fn give(&self, number: u32) {
@@ -161,15 +167,23 @@ impl ExitBlock for Arc<ExitTable> {
     }
 }
 
-/// Where a thread goes on that resumes, if no instruction has to be moved for that.
-pub(super) fn resumes_at(site: &Site, resumption: ExitResumption<'_>) -> Option<CodeAddr> {
+/// The form of the blocks for exit stubs that resume so.
+pub(super) fn form(site: &Site, resumption: ExitResumption<'_>) -> BlockForm {
+    let in_block = BlockExits::in_block();
+    match self::resumption(site, resumption) {
+        Resume::At(_) => in_block.form,
+        Resume::Original { .. } => in_block.moving,
+    }
+}
+
+/// How a thread goes on that resumes: nops are not executed, but skipped.
+fn resumption<'a>(site: &Site, resumption: ExitResumption<'a>) -> Resume<'a> {
     match resumption {
-        ExitResumption::At(addr) => Some(addr),
-        ExitResumption::Displaced(bytes) => {
-            // protection: only-nops-are-skipped
-            let is_skipped = verify::are_nops(site.module().arch(), bytes);
-            is_skipped.then(|| CodeAddr::new(site.addr().get() + bytes.len() as u64))
+        // protection: only-nops-are-skipped
+        ExitResumption::Displaced(bytes) if verify::are_nops(site.module().arch(), bytes) => {
+            Resume::At(CodeAddr::new(site.addr().get() + bytes.len() as u64))
         }
+        _ => resume(site, resumption),
     }
 }
 
@@ -244,7 +258,7 @@ impl EnteredExit {
         let table = (raw.context & !IS_TABLE) as *const ExitTable;
         // SAFETY: the block passed the address of its table, which stays as long as one of its exit stubs does.
         let table = unsafe { &*table };
-        let room = u64::from(BlockExits::in_block().form.room);
+        let room = u64::from(table.form.room);
         let number = raw.return_to.wrapping_sub(table.first) / room;
         let entry = usize::try_from(number)
             .ok()

@@ -89,29 +89,29 @@ pub struct ExitCode {
 /// What is promised of [`Exits`] holds of what [`ExitBlock::put`] writes, too, for as long as the block lives and the number
 /// has not been [given back](ExitBlock::give).
 pub unsafe trait ExitBlocks {
-    /// The lengths in a block.
-    fn form(&self) -> BlockForm;
+    /// What the exit stubs of a block of that form share, whose first byte is at that address, and
+    /// the block with so many of them.
+    fn make(&self, form: BlockForm, at: CodeAddr, count: u32) -> (Vec<u8>, Arc<dyn ExitBlock>);
+}
 
-    /// What the exit stubs of a block share, whose first byte is at that address, and the block
-    /// with so many of them.
-    fn make(&self, at: CodeAddr, count: u32) -> (Vec<u8>, Arc<dyn ExitBlock>);
+/// An exit stub in the room of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct RoomExit {
+    /// How many bytes its code has.
+    pub len: usize,
+    /// How the stack differs from that at the site; by ascending offsets.
+    pub stack: &'static [StackAt],
 }
 
 /// A block of exit stubs.
 pub trait ExitBlock: Send + Sync {
-    /// Writes the code of one of them, which nobody uses, and fills what it has no use for with
-    /// instructions that trap. Says how the stack differs from that at the site; by ascending
-    /// offsets. `None` where it cannot be in the block: it will be made by
+    /// Writes the code of one of them, which nobody uses, into the first of the room's bytes; what is
+    /// behind it traps. `None` where it cannot be in the block: it will be made by
     /// [`Exits::encode`] then.
     ///
     /// # Errors
     /// It cannot be made at all.
-    fn put(
-        &self,
-        number: u32,
-        request: &ExitRequest<'_>,
-        code: &mut [u8],
-    ) -> Result<Option<&'static [StackAt]>>;
+    fn put(&self, number: u32, request: &ExitRequest<'_>, code: &mut [u8]) -> Result<Option<RoomExit>>;
 
     /// Nobody reaches it any more.
     fn give(&self, number: u32);
@@ -161,8 +161,8 @@ impl Shared {
             at,
             resumption,
         };
-        if let Some(blocks) = exits.in_blocks(site, role, resumption) {
-            if let Some(made) = self.exit_in_block(blocks, request, near)? {
+        if let Some((form, blocks)) = exits.in_blocks(site, role, resumption) {
+            if let Some(made) = self.exit_in_block(form, blocks, request, near)? {
                 return Ok(made);
             }
         }
@@ -188,16 +188,16 @@ impl Shared {
 
     fn exit_in_block<'a>(
         &self,
+        form: BlockForm,
         blocks: &dyn ExitBlocks,
         request: impl Fn(CodeAddr) -> ExitRequest<'a>,
         near: CodeRange,
     ) -> Result<Option<MadeExit>> {
-        let form = blocks.form();
         let room = match self.stubs.room(form, near)? {
             Some(room) => Some(room),
             None => {
                 self.stubs
-                    .add_block(form, near, |range, count| blocks.make(range.start(), count))?;
+                    .add_block(form, near, |range, count| blocks.make(form, range.start(), count))?;
                 self.stubs.room(form, near)?
             }
         };
@@ -209,7 +209,7 @@ impl Shared {
         let mut bytes = [0; MOST];
         let written = bytes.get_mut(..form.room as usize).map_or(Ok(None), |code| {
             let put = exits_of(&block).put(number, &request(slot.addr()), code)?;
-            Ok(put.map(|stack| (stack, &*code)))
+            Ok(put.and_then(|made| Some((made.stack, code.get(..made.len)?))))
         });
         let written = written.and_then(|put| match put {
             Some((stack, code)) => {
@@ -235,7 +235,7 @@ impl Shared {
 }
 
 /// No room of a block is longer.
-const MOST: usize = 64;
+const MOST: usize = 96;
 
 /// What a thread has saved that left compiled code by an exit stub in a
 /// [mirror](crate::memory::Mirror): of its stack, which is mapped here too, at the same addresses.
@@ -323,13 +323,14 @@ pub unsafe trait Exits: Send + Sync {
     /// The exit stub cannot be made at this address.
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode>;
 
-    /// Blocks for exit stubs like this; `None` where it is to be made by [`encode`](Self::encode).
+    /// Blocks for exit stubs like this, and of which form; `None` where it is to be made by
+    /// [`encode`](Self::encode).
     fn in_blocks(
         &self,
         _site: &Site,
         _role: Role,
         _resumption: ExitResumption<'_>,
-    ) -> Option<&dyn ExitBlocks> {
+    ) -> Option<(BlockForm, &dyn ExitBlocks)> {
         None
     }
 

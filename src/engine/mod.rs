@@ -74,7 +74,7 @@ use parking_lot::{Mutex, RwLock};
 pub use builder::EngineBuilder;
 pub use commit::Prepared;
 pub use exits::{
-    ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, StackAt,
+    ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, RoomExit, SavedFrame, StackAt,
 };
 pub use journal::JournalEntry;
 pub use live::Settled;

@@ -24,6 +24,7 @@ use crate::deopt::{Answer, ExitStubs, Frame};
 use crate::engine::{
     Engine, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, WeakEngine,
 };
+use crate::memory::BlockForm;
 use crate::memory::fork::gate::Writing;
 use crate::publish::{Attached, Epochs, GracePeriod, Level};
 use crate::site::{ModuleId, Site};
@@ -505,7 +506,12 @@ unsafe impl Exits for CacheExits {
         self.exit_stubs.encode(request)
     }
 
-    fn in_blocks(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Option<&dyn ExitBlocks> {
+    fn in_blocks(
+        &self,
+        site: &Site,
+        role: Role,
+        resumption: ExitResumption<'_>,
+    ) -> Option<(BlockForm, &dyn ExitBlocks)> {
         self.exit_stubs.in_blocks(site, role, resumption)
     }
 

@@ -14,7 +14,8 @@
 //! capture: .quad
 //! ```
 //!
-//! In a block the two addresses are in front of all exit stubs, which are 32 bytes each.
+//! In a block the two addresses are in front of all exit stubs, which are 32 bytes each, or 64 where
+//! they execute what the site held.
 
 use alloc::vec::Vec;
 
@@ -57,17 +58,18 @@ pub(in crate::deopt) const STACK: [StackAt; 5] = [
 /// In a block.
 pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
     form: BlockForm { shared: 32, room: 32 },
+    moving: BlockForm { shared: 32, room: 64 },
     returns: 20,
     stack: &STACK,
-    put: put_in_block,
+    enter,
+    jump: put_jump,
 };
 
-/// The exit stub at `at`, behind the block's context and capture routine at `shared`.
-fn put_in_block(code: &mut RoomCode<'_>, at: CodeAddr, shared: CodeAddr, to: CodeAddr) -> Option<()> {
+/// What is before the resumption, where the block's context and capture routine are at `shared`.
+fn enter(code: &mut RoomCode<'_>, shared: CodeAddr) {
     // Distances in a block, which is far smaller than 1 MiB.
     let literal = |word: u32, distance: i64| word | ((distance / 4) as u32 & 0x7_ffff) << 5;
-    let data = shared.distance_from(at);
-    let jump = jump_word(CodeAddr::new(at.get().wrapping_add(HEAD)), to)?;
+    let data = shared.distance_from(code.next());
     let words = [
         SAVE[0],
         SAVE[1],
@@ -76,9 +78,13 @@ fn put_in_block(code: &mut RoomCode<'_>, at: CodeAddr, shared: CodeAddr, to: Cod
         CALL,
         RESTORE[0],
         RESTORE[1],
-        jump,
     ];
     words.iter().for_each(|word| code.put(&word.to_le_bytes()));
+}
+
+fn put_jump(code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
+    let jump = jump_word(code.next(), to)?;
+    code.put(&jump.to_le_bytes());
     Some(())
 }
 

@@ -10,7 +10,8 @@
 //!     ...                        resume
 //! ```
 //!
-//! In a block all but the ends is a part that the exit stubs share, 40 bytes being left to each:
+//! In a block all but the ends is a part that the exit stubs share, 40 bytes being left to each, or
+//! 96 where they execute what the site held:
 //!
 //! ```text
 //!     stdu  r1, -FRAME(r1)
@@ -108,32 +109,38 @@ pub(in crate::deopt) const fn in_block(arch: Arch) -> InBlock {
             shared: 112,
             room: 40,
         },
+        moving: BlockForm {
+            shared: 112,
+            room: 96,
+        },
         returns: 20,
         stack: &const { stack_until(36) },
-        put: match arch {
-            Arch::PowerPc64 => |code, at, shared, to| put_in_block(&BIG_V1, code, at, shared, to),
-            Arch::PowerPc64ElfV2 => |code, at, shared, to| put_in_block(&BIG_V2, code, at, shared, to),
-            _ => |code, at, shared, to| put_in_block(&LITTLE, code, at, shared, to),
+        enter: match arch {
+            Arch::PowerPc64 => |code, shared| enter(&BIG_V1, code, shared),
+            Arch::PowerPc64ElfV2 => |code, shared| enter(&BIG_V2, code, shared),
+            _ => |code, shared| enter(&LITTLE, code, shared),
+        },
+        jump: match arch {
+            Arch::PowerPc64 => |code, to| put_jump(&BIG_V1, code, to),
+            Arch::PowerPc64ElfV2 => |code, to| put_jump(&BIG_V2, code, to),
+            _ => |code, to| put_jump(&LITTLE, code, to),
         },
     }
 }
 
-/// The exit stub at `at` of the block whose shared part is at `shared`.
-fn put_in_block(
-    backend: &PowerPc64,
-    code: &mut RoomCode<'_>,
-    at: CodeAddr,
-    shared: CodeAddr,
-    to: CodeAddr,
-) -> Option<()> {
-    let from = |offset: u64| CodeAddr::new(at.get().wrapping_add(offset));
+/// What is before the resumption, where the block's shared part is at `shared`.
+fn enter(backend: &PowerPc64, code: &mut RoomCode<'_>, shared: CodeAddr) {
     // bl: a distance in a block, which is far smaller than 32 MiB.
-    let call = 0x4800_0001 | shared.distance_from(from(16)) as u32 & 0x03ff_fffc;
+    let distance = shared.distance_from(code.next()) - 16;
+    let call = 0x4800_0001 | distance as u32 & 0x03ff_fffc;
     let words = [
         LOWER, SAVE_R0, MFLR_R0, SAVE_LR, call, LOAD_LR, MTLR_R0, LOAD_R0, RAISE,
     ];
     words.iter().for_each(|word| code.put(&backend.word_bytes(*word)));
-    code.put(&backend.jump_between(from(36), to)?);
+}
+
+fn put_jump(backend: &PowerPc64, code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
+    code.put(&backend.jump_between(code.next(), to)?);
     Some(())
 }
 

@@ -16,7 +16,8 @@
 //! data: .quad context, capture
 //! ```
 //!
-//! In a block the data is in front of all exit stubs, which are 48 bytes each.
+//! In a block the data is in front of all exit stubs, which are 48 bytes each, or 96 where they
+//! execute what the site held.
 
 use alloc::vec::Vec;
 
@@ -55,19 +56,25 @@ pub(in crate::deopt) const STACK: [StackAt; 5] = [
 /// In a block.
 pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
     form: BlockForm { shared: 16, room: 48 },
+    moving: BlockForm { shared: 16, room: 96 },
     returns: 28,
     stack: &STACK,
-    put: put_in_block,
+    enter,
+    jump: put_jump,
 };
 
-/// The exit stub at `at`, behind the block's context and capture routine at `shared`.
-fn put_in_block(code: &mut RoomCode<'_>, at: CodeAddr, shared: CodeAddr, to: CodeAddr) -> Option<()> {
-    let jump = jump(at, CodeAddr::new(at.get().wrapping_add(HEAD)), to).ok()?;
+/// What is before the resumption, where the block's context and capture routine are at `shared`.
+fn enter(code: &mut RoomCode<'_>, shared: CodeAddr) {
     // A distance in a block, which is far smaller than 2 GiB.
-    let distance = (shared.distance_from(at) - 12) as u32;
-    for word in SAVE.into_iter().chain(call(distance)?).chain(RESTORE) {
+    let distance = (shared.distance_from(code.next()) - 12) as u32;
+    let call = call(distance).expect("rooms are no distance apart at which one `auipc` does not do");
+    for word in SAVE.into_iter().chain(call).chain(RESTORE) {
         code.put(&word.to_le_bytes());
     }
+}
+
+fn put_jump(code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
+    let jump = jump(code.next(), code.next(), to).ok()?;
     code.put(&jump);
     Some(())
 }

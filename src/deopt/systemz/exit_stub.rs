@@ -14,7 +14,8 @@
 //! data: .quad context, capture
 //! ```
 //!
-//! In a block the data is in front of all exit stubs, which are 56 bytes each.
+//! In a block the data is in front of all exit stubs, which are 56 bytes each, or 96 where they
+//! execute what the site held.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -56,21 +57,26 @@ pub(in crate::deopt) const STACK: [StackAt; 5] = [
 /// In a block.
 pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
     form: BlockForm { shared: 16, room: 56 },
+    moving: BlockForm { shared: 16, room: 96 },
     returns: 32,
     stack: &STACK,
-    put: put_in_block,
+    enter,
+    jump: put_jump,
 };
 
-/// The exit stub at `at`, behind the block's context and capture routine at `shared`.
-fn put_in_block(code: &mut RoomCode<'_>, at: CodeAddr, shared: CodeAddr, to: CodeAddr) -> Option<()> {
+/// What is before the resumption, where the block's context and capture routine are at `shared`.
+fn enter(code: &mut RoomCode<'_>, shared: CodeAddr) {
     // A distance in a block, which is far smaller than 4 GiB.
-    let data = ((shared.distance_from(at) - 12) / 2) as i32;
+    let data = ((shared.distance_from(code.next()) - 12) / 2) as i32;
     code.put(&SAVE);
     code.put(&DATA);
     code.put(&data.to_be_bytes());
     code.put(&CALL);
     code.put(&RESTORE);
-    let distance = to.distance_from(at) - HEAD as i64;
+}
+
+fn put_jump(code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
+    let distance = to.distance_from(code.next());
     let halfwords = i32::try_from(distance / 2).ok().filter(|_| distance % 2 == 0)?;
     code.put(&JUMP);
     code.put(&halfwords.to_be_bytes());

@@ -11,7 +11,8 @@
 //! capture: .quad
 //! ```
 //!
-//! In a block the two addresses are in front of all exit stubs, which are 32 bytes each.
+//! In a block the two addresses are in front of all exit stubs, which are 32 bytes each, or 64 where
+//! they execute what the site held.
 
 use alloc::vec::Vec;
 
@@ -46,25 +47,29 @@ pub(in crate::deopt) const STACK: [StackAt; 4] = [
 /// In a block: two rooms to a cache line.
 pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
     form: BlockForm { shared: 32, room: 32 },
+    moving: BlockForm { shared: 32, room: 64 },
     returns: 17,
     stack: &STACK,
-    put: put_in_block,
+    enter,
+    jump: put_jump,
 };
 
-/// The exit stub at `at`, behind the block's context and capture routine at `shared`.
-fn put_in_block(code: &mut RoomCode<'_>, at: CodeAddr, shared: CodeAddr, to: CodeAddr) -> Option<()> {
+/// What is before the resumption, where the block's context and capture routine are at `shared`.
+fn enter(code: &mut RoomCode<'_>, shared: CodeAddr) {
     // Distances in a block, which is far smaller than 2 GiB.
-    let data = shared.distance_from(at) as i32;
+    let data = shared.distance_from(code.next()) as i32;
     code.put(&SKIP_RED_ZONE);
     code.put(&PUSH);
     code.put(&(data - 11).to_le_bytes());
     code.put(&CALL);
     code.put(&(data + 8 - 17).to_le_bytes());
     code.put(&DROP);
-    let near = i32::try_from(to.distance_from(at).wrapping_sub(30)).ok()?;
+}
+
+fn put_jump(code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
+    let near = i32::try_from(to.distance_from(code.next()).wrapping_sub(5)).ok()?;
     code.put(&[JUMP_NEAR]);
     code.put(&near.to_le_bytes());
-    code.put(&[0xcc; 2]);
     Some(())
 }
 
