@@ -8,6 +8,7 @@
 use std::boxed::Box;
 use std::fmt;
 use std::marker::PhantomData;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::addr::CodeRange;
@@ -72,13 +73,14 @@ struct QuiescentRanges {
 
 /// A moment in the life of stubs. Moments of one process are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(u64);
+pub(crate) struct Moment(NonZeroU64);
 
 impl Moment {
     /// A moment later than all before.
     pub(crate) fn now() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        Self(LAST.fetch_add(1, Ordering::SeqCst))
+        let before = LAST.fetch_add(1, Ordering::SeqCst);
+        Self(NonZeroU64::MIN.saturating_add(before))
     }
 }
 

@@ -24,12 +24,12 @@ use super::fault::FirstFault;
 use super::journal::Record;
 use super::live::JumpExchange;
 use super::retire::Until;
-use super::state::{ExitStub, Installed, StateIndex, States, Status, Stub};
+use super::state::{ExitStub, Held, Installed, StateIndex, States, Status, Stub};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::memory::short::{self, Bytes};
-use crate::memory::{self, Alias, CodeMemory, PageRun};
+use crate::memory::{self, Alias, CodeMemory, PageRun, StubSlot};
 use crate::publish::{CoarseTime, Level, QuiescentState, Stopped};
 use crate::site::Site;
 use crate::{Error, Result};
@@ -68,7 +68,7 @@ pub(super) struct SiteChange {
     /// The version of the state for which this was prepared.
     pub(super) version: u64,
     /// What is to be installed; once the change is made, what was.
-    pub(super) installed: Box<Installed>,
+    pub(super) installed: Held,
     /// What is written: the site, or the gate of a call.
     pub(super) range: CodeRange,
     pub(super) old_stub: OldStub,
@@ -94,7 +94,7 @@ impl SiteChange {
     /// Takes out the stub that was made for a change which was not made, or was in force before one
     /// that was.
     pub(super) fn take_stub(&mut self) -> Option<Box<Stub>> {
-        self.installed.stub.take()
+        self.installed.take_stub()
     }
 }
 
@@ -133,6 +133,8 @@ impl OldStub {
 /// are opened and closed together.
 pub(super) struct SameMemory {
     pub(super) memory: HeldMemory,
+    /// Where the memory itself is, which the sites keep: to tell it from others.
+    is_of: usize,
     /// The pages that are written. Memory of the engine's own has no pages to open.
     runs: SmallVec<[PageRun; 1]>,
     /// Which changes they are.
@@ -232,6 +234,12 @@ pub(super) struct ChangeSet {
     pub(super) ranges: Vec<CodeRange>,
     /// How many of these are of sites.
     pub(super) of_sites: usize,
+    /// What is published of stubs and exit stubs, until that is behind what is of sites.
+    of_stubs: Vec<CodeRange>,
+    /// Whether the changes are in their order as they were added.
+    is_sorted: bool,
+    /// Whether some of them abandon code.
+    ends: bool,
     pub(super) level: Level,
     /// Whether some of them would have been prepared otherwise, had their code been run.
     pub(super) until_run: bool,
@@ -254,7 +262,10 @@ pub(super) struct ChangeSet {
     pub(super) prepared: Duration,
 }
 
-/// The room of a transaction of so many sites is used again.
+/// The lists of a transaction of so many sites are used again, or of so many that are settled: some
+/// 200 KiB. Given back and taken anew, their pages are a third of what settling a thousand takes.
+pub(super) const MANY: usize = 1024;
+/// What was installed in so many sites is used again.
 pub(super) const FEW: usize = 8;
 
 impl Default for ChangeSet {
@@ -266,6 +277,9 @@ impl Default for ChangeSet {
             memories: SmallVec::new(),
             ranges: Vec::new(),
             of_sites: 0,
+            of_stubs: Vec::new(),
+            is_sorted: true,
+            ends: false,
             level: Level::Immediate,
             until_run: false,
             has_code: false,
@@ -280,72 +294,100 @@ impl Default for ChangeSet {
     }
 }
 
+/// Adds a change to the lists that are in the order of changes, and to its memory.
+#[inline(always)] // As `add`.
+fn note(
+    memories: &mut SmallVec<[SameMemory; 1]>,
+    (writes, ranges): (&mut Vec<SiteWrite>, &mut Vec<CodeRange>),
+    change: &SiteChange,
+    old: &Bytes,
+) -> Result<()> {
+    let (number, new) = (writes.len(), &change.installed.bytes);
+    assert_eq!(
+        old.len(),
+        new.len(),
+        "the checker has seen to it that a site keeps its length"
+    );
+    writes.push(SiteWrite {
+        at: change.range.start(),
+        old: short::of(old),
+        new: short::of(new),
+    });
+    if let Some(exchange) = &change.exchange {
+        ranges.push(exchange.range());
+        return Ok(());
+    }
+    ranges.push(change.range);
+    let memory = change.site.memory_at(change.range.start())?;
+    let is_of = Arc::as_ptr(memory).addr();
+    match memories.last_mut() {
+        Some(last) if last.is_of == is_of && last.changes.end == number => last.changes.end += 1,
+        _ => memories.push(SameMemory {
+            memory: HeldMemory::of(memory),
+            is_of,
+            runs: SmallVec::new(),
+            changes: number..number + 1,
+            good: true,
+        }),
+    }
+    Ok(())
+}
+
 impl ChangeSet {
+    /// Room for so many changes.
+    pub(super) fn reserve(&mut self, len: usize) {
+        self.changes.reserve(len);
+        self.writes.reserve(len);
+        self.ranges.reserve(len);
+    }
+
+    /// Adds a change of a site that holds `old`.
+    ///
+    /// # Errors
+    /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
+    #[inline(always)] // Called, it copies the change once more.
+    pub(super) fn add(&mut self, change: SiteChange, old: &Bytes) -> Result<()> {
+        let last = self.changes.last();
+        self.is_sorted &= last.is_none_or(|last| last.order() <= change.order());
+        // Whether code is abandoned, which nobody may execute afterwards.
+        self.ends |= matches!(change.status, Status::Invalidated | Status::Redirected);
+        self.until_run |= change.until_run;
+        self.has_code |= !change.exit_stubs.is_empty() || change.old_stub != OldStub::None;
+        match &change.exchange {
+            None => self.quiescent += 1,
+            Some(exchange) => {
+                self.has_code = true;
+                self.rewrites |= exchange.is_rewriting();
+            }
+        }
+        let exit_stubs = change.exit_stubs.iter().map(|exit_stub| &exit_stub.slot);
+        let stub = change.installed.stub.iter().map(|stub| &stub.slot);
+        self.of_stubs.extend(exit_stubs.chain(stub).map(StubSlot::range));
+        let (writes, ranges) = (&mut self.writes, &mut self.ranges);
+        let added = note(&mut self.memories, (writes, ranges), &change, old);
+        // Here in any case: what was made for it is freed with the others.
+        self.changes.push(change);
+        added
+    }
+
     /// Brings the changes into their order and finds what they are together. `stopped` is how
     /// threads learn of changes for which the world is stopped.
     ///
     /// # Errors
-    /// [`Error::SiteInvalidated`]: nothing of what was asked for can be done;
-    /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
+    /// [`Error::SiteInvalidated`]: nothing of what was asked for can be done; of the memory of others, that there is no room.
     pub(super) fn seal(&mut self, states: &States, stopped: Level) -> Result<()> {
         // protection: nothing-valid-is-an-error
         if let (Some(site), true, 0) = (self.invalidated.first(), self.changes.is_empty(), self.unchanged) {
             return Err(Error::SiteInvalidated { site: site.name() });
         }
-        if !self.changes.is_sorted_by_key(SiteChange::order) {
-            self.changes.sort_by_key(SiteChange::order);
+        if !self.is_sorted {
+            self.sort(states)?;
         }
-        self.quiescent = self.changes.partition_point(|change| change.exchange.is_none());
-        let (mut longest, mut ends) = (0, false);
-        let mut before: Option<&Arc<dyn CodeMemory>> = None;
-        for (number, change) in self.changes.iter().enumerate() {
-            let state = states.at(change.index);
-            let state = state.expect("nobody has unregistered the site of a change that is being prepared");
-            let (old, new) = (&state.installed.bytes, &change.installed.bytes);
-            assert_eq!(
-                old.len(),
-                new.len(),
-                "the checker has seen to it that a site keeps its length"
-            );
-            longest = longest.max(new.len());
-            self.writes.push(SiteWrite {
-                at: change.range.start(),
-                old: short::of(old),
-                new: short::of(new),
-            });
-            // Whether code is abandoned, which nobody may execute afterwards.
-            ends |= matches!(change.status, Status::Invalidated | Status::Redirected);
-            self.until_run |= change.until_run;
-            self.has_code |= !change.exit_stubs.is_empty() || change.old_stub != OldStub::None;
-            if let Some(exchange) = &change.exchange {
-                self.has_code = true;
-                self.rewrites |= exchange.is_rewriting();
-                self.ranges.push(exchange.range());
-                continue;
-            }
-            self.ranges.push(change.range);
-            let memory = change.site.memory_at(change.range.start())?;
-            match self.memories.last_mut() {
-                Some(last) if before.is_some_and(|before| Arc::ptr_eq(before, memory)) => {
-                    last.changes.end += 1;
-                }
-                _ => self.memories.push(SameMemory {
-                    memory: HeldMemory::of(memory),
-                    runs: SmallVec::new(),
-                    changes: number..number + 1,
-                    good: true,
-                }),
-            }
-            before = Some(memory);
-        }
-        self.found.make_room(longest);
+        let longest = self.writes.iter().map(|write| write.new.len()).max();
+        self.found.make_room(longest.map_or(0, |longest| longest));
         self.of_sites = self.ranges.len();
-        for change in &self.changes {
-            let exit_stubs = change.exit_stubs.iter().map(|exit_stub| exit_stub.slot.range());
-            let stub = change.installed.stub.iter().map(|stub| stub.slot.range());
-            self.ranges.extend(exit_stubs.chain(stub));
-        }
-        self.level = match (self.is_live(), ends) {
+        self.ranges.append(&mut self.of_stubs);
+        self.level = match (self.is_live(), self.ends) {
             // protection: invalidation-is-immediate
             (true, true) => Level::Immediate,
             (true, false) => Level::Eventual,
@@ -359,6 +401,22 @@ impl ChangeSet {
                 of_others.runs = PageRun::cover(&mut ranges)?;
                 memory.make_room(of_others.runs.len());
             }
+        }
+        Ok(())
+    }
+
+    /// Sorts the changes, and lists anew what is in their order.
+    #[inline(never)]
+    fn sort(&mut self, states: &States) -> Result<()> {
+        self.changes.sort_by_key(SiteChange::order);
+        self.writes.clear();
+        self.ranges.clear();
+        self.memories.clear();
+        for change in &self.changes {
+            let state = states.at(change.index);
+            let state = state.expect("nobody has unregistered the site of a change that is being prepared");
+            let lists = (&mut self.writes, &mut self.ranges);
+            note(&mut self.memories, lists, change, &state.installed.bytes)?;
         }
         Ok(())
     }
@@ -409,7 +467,9 @@ impl ChangeSet {
     pub(super) fn clear(&mut self, room: &mut Vec<Box<Installed>>) {
         // protection: room-has-no-changes
         for change in self.changes.drain(..) {
-            room.push(change.installed);
+            if let Held::Own(installed) = change.installed {
+                room.push(installed);
+            }
         }
         room.truncate(FEW);
         self.writes.clear();
@@ -417,7 +477,9 @@ impl ChangeSet {
         self.ranges.clear();
         self.invalidated.clear();
         self.found.clear();
-        self.unchanged = 0;
+        self.of_stubs.clear();
+        (self.unchanged, self.quiescent) = (0, 0);
+        (self.is_sorted, self.ends) = (true, false);
         (self.until_run, self.has_code, self.exposed) = (false, false, false);
         self.rewrites = false;
         self.prepared = Duration::ZERO;

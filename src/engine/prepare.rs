@@ -11,7 +11,7 @@ use super::live::{self, JumpExchange};
 use super::lower::{CodePlace, Lowered, Lowering, check_and_fill};
 use super::observe::{Boxed, CodeOwner, Event};
 use super::state::{
-    self, ExitStub, ExitStubKind, Installed, ReturnOffsets, SiteState, StateIndex, States, Status, Stub,
+    self, ExitStub, ExitStubKind, Held, Installed, ReturnOffsets, SiteState, StateIndex, States, Status, Stub,
 };
 use super::templates::Templates;
 use super::transaction::{IfInvalid, Request};
@@ -38,8 +38,9 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
     let shared = &engine.shared;
     let since = shared.observers.now();
     states.retired.make_room(requests.len());
+    states.expect_sites(requests.len());
     let mut set = states.room();
-    set.changes.reserve(requests.len());
+    set.reserve(requests.len());
     let of = requests.len();
     let collected = requests.try_for_each(|(site, request, if_invalid)| {
         if since.is_some() {
@@ -50,9 +51,9 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
         match preparation.change(request) {
             Ok(Some(used)) => {
+                let old = &preparation.state.installed.bytes;
                 let change = preparation.finish(index, used);
-                set.changes.push(change);
-                return Ok(());
+                return set.add(change, old);
             }
             Ok(None) => set.unchanged += 1,
             // protection: a-site-that-is-named-is-meant
@@ -161,7 +162,7 @@ impl<'a> Preparation<'a> {
                 Some(stub) => OldStub::of(stub, &installed, self.exchange.is_some()),
             },
             status: installed.status,
-            installed,
+            installed: Held::Own(installed),
             used,
             exit_stubs: self.exit_stubs,
             until_run: self.until_run,

@@ -1,16 +1,17 @@
 //! What the engine remembers of sites that it has changed. A site that was never changed has no
 //! state.
 
-use core::cell::{Cell, OnceCell, RefCell};
+use core::cell::{Cell, RefCell};
 use core::mem;
+use core::ops::Deref;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
-use super::change::{ChangeSet, FEW};
+use super::change::{ChangeSet, FEW, MANY};
 use super::exits::{ExitKeep, StackAt};
 use super::journal::{Journal, JournalEntry, Record};
 use super::live::{Armed, Settling};
@@ -70,7 +71,7 @@ pub(super) struct ExitStub {
 /// Offsets in a site to which return addresses may point, ascending. Most sites have none.
 pub(super) type ReturnOffsets = Vec<u32>;
 
-/// What is installed in a site, and what is known of it: what a commit exchanges, by its pointer.
+/// What is installed in a site, and what is known of it.
 pub(super) struct Installed {
     pub(super) status: Status,
     pub(super) bytes: Bytes,
@@ -85,13 +86,55 @@ pub(super) struct Installed {
     pub(super) generation: u64,
 }
 
+/// What is installed in a site, held by a pointer: what a commit exchanges. Sites that have not been
+/// changed share what they hold with those that hold the same.
+pub(super) enum Held {
+    /// Its own.
+    Own(Box<Installed>),
+    /// What sites like it held when they were registered.
+    Original(Arc<Installed>),
+}
+
+impl Held {
+    /// To be changed in place: what is shared is not.
+    fn own(&mut self) -> &mut Installed {
+        if let Self::Original(shared) = self {
+            *self = Self::Own(Box::new(Installed::original(&shared.bytes, &shared.returns)));
+        }
+        match self {
+            Self::Own(own) => own,
+            Self::Original(_) => unreachable!("it has just been made its own"),
+        }
+    }
+
+    /// Takes out its stub. What is shared has none.
+    pub(super) fn take_stub(&mut self) -> Option<Box<Stub>> {
+        match self {
+            Self::Own(own) => own.stub.take(),
+            Self::Original(_) => None,
+        }
+    }
+}
+
+impl Deref for Held {
+    type Target = Installed;
+
+    #[inline]
+    fn deref(&self) -> &Installed {
+        match self {
+            Self::Own(own) => own,
+            Self::Original(shared) => shared,
+        }
+    }
+}
+
 /// The state of a site that has been changed, or for which a change has been prepared. It is small:
 /// states lie side by side, and a commit touches this much of each.
 pub(super) struct SiteState {
     /// Never the same twice for a place in [`States`], so that a change which was prepared for
     /// another is found out.
     version: u64,
-    pub(super) installed: Box<Installed>,
+    pub(super) installed: Held,
     pub(super) lasting: Box<Lasting>,
 }
 
@@ -130,7 +173,7 @@ pub(super) struct Stub {
     /// Whether a callee of it could return into it.
     pub(super) calls: bool,
     /// One more than there are exits that resume in it, if there ever was one.
-    exits: OnceCell<StubReference>,
+    exits: OnceLock<StubReference>,
 }
 
 /// Held by an exit that resumes in a stub, which is not freed before.
@@ -144,7 +187,7 @@ impl Stub {
             owner,
             code: Bytes::new(),
             calls: true,
-            exits: OnceCell::new(),
+            exits: OnceLock::new(),
         })
     }
 
@@ -202,22 +245,21 @@ impl Installed {
 }
 
 impl SiteState {
-    /// The state of a site that has not been changed yet, in which calls return to these offsets.
-    fn unchanged(site: &Site, returns: &[u32]) -> Self {
-        // protection: old-bytes-are-compared-before-the-first-patch
-        Self::new(site, site.original(), returns, None)
+    /// The state of a site that has not been changed yet.
+    fn unchanged(site: &Site, original: Arc<Installed>) -> Self {
+        Self::new(site, Held::Original(original), None)
     }
 
     /// The state of a live site that has just been armed.
     pub(super) fn armed(site: &Site, armed: Armed) -> Self {
-        let form = Arc::clone(&armed.form);
-        Self::new(site, &form, &[], Some(Box::new(armed)))
+        let installed = Held::Own(Box::new(Installed::original(&armed.form, &[])));
+        Self::new(site, installed, Some(Box::new(armed)))
     }
 
-    fn new(site: &Site, original: &[u8], returns: &[u32], live: Option<Box<Armed>>) -> Self {
+    fn new(site: &Site, installed: Held, live: Option<Box<Armed>>) -> Self {
         Self {
             version: 0,
-            installed: Box::new(Installed::original(original, returns)),
+            installed,
             lasting: Box::new(Lasting {
                 module: site.module().clone(),
                 range: site.range(),
@@ -272,7 +314,7 @@ impl SiteState {
 
     /// Everything outside the site, which has that key, that belongs to it. What is retired may
     /// refer to the stubs.
-    fn into_code(self, site: SiteKey) -> SitesCode {
+    fn into_code(mut self, site: SiteKey) -> SitesCode {
         let Lasting {
             doubtful,
             published,
@@ -288,7 +330,7 @@ impl SiteState {
             .map(|exit_stub| (exit_stub.owner, exit_stub.slot));
         SitesCode {
             slots: exit_stubs.chain(others).collect(),
-            stubs: self.installed.stub.into_iter().chain(doubtful).collect(),
+            stubs: self.installed.take_stub().into_iter().chain(doubtful).collect(),
         }
     }
 
@@ -330,12 +372,12 @@ pub(super) struct SitesCode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StateIndex(usize);
 
-/// Where calls return to in the bytes of a site, which depends on them, its architecture and its
-/// length alone.
-struct KnownReturns {
+/// What sites hold that have not been changed: where calls return to in it depends on the bytes, the
+/// architecture and the length alone.
+struct KnownOriginal {
     key: (Arch, Len),
     displaced: Box<[u8]>,
-    returns: ReturnOffsets,
+    installed: Arc<Installed>,
 }
 
 /// The states of all sites that have one.
@@ -345,14 +387,16 @@ pub(super) struct States {
     places: Vec<Option<SiteState>>,
     free: Vec<StateIndex>,
     by_site: HashMap<SiteKey, StateIndex, RandomState>,
+    /// How many sites are being changed, until one of them gets a state.
+    expected: usize,
     /// Counts what gives states their versions.
     versions: u64,
     /// Stubs that no site branches to any more, but into which a callee could still return.
     pub(super) retired: RetireList<RetiredCode>,
     /// Live sites whose gate was closed since they were looked at for being settled.
     closed: Vec<SiteKey>,
-    /// Where calls return to in the site that was looked at last.
-    last_returns: Option<KnownReturns>,
+    /// What the site held that was looked at last.
+    last_original: Option<KnownOriginal>,
     /// Sites that are settled when every thread has passed their epoch.
     pub(super) settling: Vec<Settling>,
     /// Whether any site was ever closed by a trap, and left so.
@@ -427,38 +471,49 @@ impl States {
         self.insert_unchanged(site)
     }
 
+    /// So many sites are about to be changed: when the first of them turns out to have no state, room
+    /// is made for those of all, once.
+    #[inline]
+    pub(super) fn expect_sites(&mut self, len: usize) {
+        self.expected = len;
+    }
+
     /// Makes the state of a site that has not been changed yet.
     #[inline(never)]
     fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
-        let returns = self.returns_of_unchanged(site)?;
-        let mut state = SiteState::unchanged(site, &returns);
+        let expected = mem::take(&mut self.expected);
+        self.by_site.reserve(expected);
+        self.places.reserve(expected);
+        let mut state = SiteState::unchanged(site, self.original_of(site)?);
         if !site.module().is_live() {
             state.lasting.kind = self.templates.get_mut().site(&site.context(&[]), None);
         }
         Ok(self.insert(site.key(), state))
     }
 
-    /// As [`returns_of`], of a site that has not been changed. Most have the same bytes as the one
-    /// that was asked about before.
-    fn returns_of_unchanged(&mut self, site: &Site) -> Result<ReturnOffsets> {
+    /// What a site holds that has not been changed. Most hold the same as the one that was asked
+    /// about before.
+    fn original_of(&mut self, site: &Site) -> Result<Arc<Installed>> {
         let key = (site.module().arch(), site.reserved());
         let displaced = site.displaced();
-        if site.told_return_offsets().next().is_none() {
-            if let Some(last) = &self.last_returns {
-                // protection: returns-are-those-of-the-bytes
-                if last.key == key && *last.displaced == *displaced {
-                    return Ok(last.returns.clone());
-                }
+        let is_told = site.told_return_offsets().next().is_some();
+        if let Some(last) = self.last_original.as_ref().filter(|_| !is_told) {
+            // protection: returns-are-those-of-the-bytes
+            if last.key == key && *last.displaced == *displaced {
+                return Ok(Arc::clone(&last.installed));
             }
-            let returns = returns_of(site, displaced)?;
-            self.last_returns = Some(KnownReturns {
+        }
+        let returns = returns_of(site, displaced)?;
+        // protection: old-bytes-are-compared-before-the-first-patch
+        let installed = Arc::new(Installed::original(site.original(), &returns));
+        if !is_told {
+            self.last_original = Some(KnownOriginal {
                 key,
                 displaced: displaced.into(),
-                returns: returns.clone(),
+                installed: Arc::clone(&installed),
             });
-            return Ok(returns);
         }
-        returns_of(site, displaced)
+        Ok(installed)
     }
 
     /// The site one of whose stubs or exit stubs contains `addr`.
@@ -500,8 +555,9 @@ impl States {
         let state = self.written(index);
         // protection: prepared-before-a-loss
         state.version = version;
-        state.installed.status = Status::Lost;
-        state.installed.generation += 1;
+        let installed = state.installed.own();
+        installed.status = Status::Lost;
+        installed.generation += 1;
         state.lasting.exit_stubs.append(exit_stubs);
         // protection: stub-of-a-lost-site-is-kept
         state.lasting.doubtful = stub;
@@ -577,7 +633,7 @@ impl States {
         let state = state.or_abort("a site that was written has a state");
         // protection: prepared-before-a-site-settled
         state.version = version;
-        let installed = &mut *state.installed;
+        let installed = state.installed.own();
         let record = Record {
             site,
             addr,
@@ -597,13 +653,13 @@ impl States {
     /// Lets a site keep the stub of what has just been replaced.
     #[cold]
     pub(super) fn keep_stub(&mut self, index: StateIndex, stub: Box<Stub>) {
-        self.written(index).installed.stub = Some(stub);
+        self.written(index).installed.own().stub = Some(stub);
     }
 
     /// Puts what is installed in a site from now on into its state, under a version that was never
     /// there, and what was installed into its place.
     #[inline]
-    pub(super) fn exchange(&mut self, index: StateIndex, installed: &mut Box<Installed>, version: u64) {
+    pub(super) fn exchange(&mut self, index: StateIndex, installed: &mut Held, version: u64) {
         // protection: what-was-written-has-a-state
         let state = self.written(index);
         state.version = version;
@@ -641,7 +697,7 @@ impl States {
     pub(super) fn file(&mut self) {
         for mut set in self.unfiled.drain(..) {
             self.journal.add(set.time, set.records());
-            if set.changes.len() <= FEW {
+            if set.changes.len() <= MANY {
                 set.clear(&mut self.installed);
                 self.spare = Some(set);
             }
@@ -758,7 +814,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn what_was_written_is_not_forgotten_where_its_state_is_gone() {
         let words = crate::invariant::tests::last_words(|| {
-            let mut installed = Box::default();
+            let mut installed = Held::Own(Box::default());
             States::new(1).exchange(StateIndex(0), &mut installed, 1);
         });
         assert!(words.contains("a site that was written has a state"), "{words}");

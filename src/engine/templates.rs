@@ -58,6 +58,8 @@ const SEQUENCES: usize = 1024;
 pub(super) struct Templates {
     /// The kinds of sites, by their words.
     sites: HashMap<Box<[u64]>, u32, RandomState>,
+    /// The one that was asked for last: most sites are of the same kind as the one before.
+    last_site: Option<(Words, u32)>,
     /// Of each kind, what is known of sequences, by the words of their outlines.
     known: Vec<HashMap<Box<[u64]>, KnownSequence, RandomState>>,
     /// Of each kind, its gate, where its sites are live and one was closed.
@@ -128,6 +130,9 @@ enum FilledFrom {
     End,
 }
 
+/// What makes a site one of its kind. Most records have few locations.
+type Words = SmallVec<[u64; 16]>;
+
 /// What the holes of a template have to hold, in their order.
 type Contents = SmallVec<[Content; 6]>;
 
@@ -151,10 +156,17 @@ impl Templates {
         words.extend(
             jump.map(|jump| 1 << 63 | u64::from(jump.offset.get()) << 32 | u64::from(jump.len.get())),
         );
-        if let Some(number) = self.sites.get(&*words) {
-            return Some(*number);
+        if let Some((last, number)) = &self.last_site {
+            if *last == words {
+                return Some(*number);
+            }
         }
-        self.add_kind(&words)
+        let number = match self.sites.get(&*words) {
+            Some(number) => *number,
+            None => self.add_kind(&words)?,
+        };
+        self.last_site = Some((words, number));
+        Some(number)
     }
 
     /// The number of sites of that kind that have such return offsets to keep, if it is known or can
@@ -643,7 +655,7 @@ fn is_same(hole: &Hole, field: &OpenField) -> bool {
 
 /// All of a site that assembling and checking look at, but for its address, its return offsets and
 /// its name.
-fn words(site: &SiteContext<'_>) -> Vec<u64> {
+fn words(site: &SiteContext<'_>) -> Words {
     let shape = site.shape;
     let kind: u64 = match shape.kind() {
         SiteKind::Patchpoint => 0,
@@ -662,10 +674,11 @@ fn words(site: &SiteContext<'_>) -> Vec<u64> {
         shape.has_free_stack(),
     ];
     let flags = flags.iter().fold(0, |sum, flag| sum << 1 | u64::from(*flag));
-    let mut words = vec![
+    let mut words = Words::new();
+    words.extend([
         kind | flags << 8 | u64::from(shape.reserved().get()) << 32,
         shape.arg_count().into(),
-    ];
+    ]);
     if shape.kind() == SiteKind::Told {
         let free = shape.free_registers().bits();
         // protection: told-sites-are-told-apart

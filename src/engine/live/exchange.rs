@@ -235,7 +235,7 @@ pub(in crate::engine) fn retire(
             .exit_stubs
             .drain(..)
             .map(|exit_stub| RetiredCode::exit_stub(exit_stub, since));
-        let stub = change.installed.stub.take();
+        let stub = change.installed.take_stub();
         let stub = stub.map(|stub| RetiredCode::stub(stub, since));
         for retired_code in exit_stubs.chain(stub) {
             states

@@ -29,6 +29,7 @@
 //! report a checkpoint may have frames of compiled code. A thread that does not report keeps sites
 //! from being settled, and nothing else.
 
+use super::super::change::MANY;
 use super::{Armed, JumpExchange, OriginalCode, backend, gate, refused};
 use crate::addr::{CodeRange, Len};
 use crate::arch::exchange;
@@ -210,6 +211,10 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
         settled: ready.len(),
         ..Settled::default()
     };
+    if states.settling.capacity() == 0 && ready.len() <= MANY {
+        ready.clear();
+        states.settling = ready;
+    }
     if let Some(epoch) = epoch {
         for (index, site) in states.take_closed() {
             match plan(states, index, site, epoch) {
