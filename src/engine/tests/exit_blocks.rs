@@ -159,3 +159,35 @@ fn real_instructions_are_not_skipped() {
     assert_eq!(call(&site, 7), before);
     assert_eq!(lab.deopts.load(Ordering::Relaxed), 1);
 }
+
+/// What a site held is executed where it was moved to: in the room of a block, or, where that is too
+/// short for it, in an exit stub of its own.
+#[test]
+fn real_instructions_of_any_length_are_executed() {
+    let (mut in_block, mut alone) = (0, 0);
+    for reserved in (RESERVED..=56).step_by(8) {
+        let lab = Lab::new();
+        let mut function = identity(1);
+        let nops = HOST.nop.repeat(56 / HOST.nop.len());
+        let (add, len) = (HOST.increment, reserved as usize);
+        function.bytes = [add, &nops[..len - add.len()], HOST.ret].concat();
+        function.shape = CallShape::shadow(reserved);
+        let functions = [function];
+        let text = Text::new(&functions);
+        let module = lab.register(&text, &functions);
+        let site = module.sites().next().unwrap();
+        let before = call(&site, 7);
+        lab.engine.invalidate(&module.function("f0").unwrap()).unwrap();
+        assert_eq!(call(&site, 7), before);
+        assert_eq!(lab.deopts.load(Ordering::Relaxed), 1);
+        let states = lab.engine.shared.states.lock();
+        let slot = states.of(site.key()).unwrap().slots().next().unwrap().range();
+        match lab.engine.shared.stubs.blocks_of(slot).unwrap() {
+            true => in_block += 1,
+            false => alone += 1,
+        }
+    }
+    assert!(in_block > 0);
+    // On PowerPC64 a room has place for all of these.
+    assert!(cfg!(target_arch = "powerpc64") || alone > 0);
+}
