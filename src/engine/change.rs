@@ -29,7 +29,7 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::memory::short::{self, Bytes};
-use crate::memory::{self, Alias, CodeMemory, PageRun, StubSlot};
+use crate::memory::{self, Alias, CodeMemory, PageRun};
 use crate::publish::{CoarseTime, Level, QuiescentState, Stopped};
 use crate::site::Site;
 use crate::{Error, Result};
@@ -360,9 +360,12 @@ impl ChangeSet {
                 self.rewrites |= exchange.is_rewriting();
             }
         }
-        let exit_stubs = change.exit_stubs.iter().map(|exit_stub| &exit_stub.slot);
-        let stub = change.installed.stub.iter().map(|stub| &stub.slot);
-        self.of_stubs.extend(exit_stubs.chain(stub).map(StubSlot::range));
+        for exit_stub in &change.exit_stubs {
+            self.of_stubs.push(exit_stub.slot.range());
+        }
+        if let Some(stub) = &change.installed.stub {
+            self.of_stubs.push(stub.slot.range());
+        }
         let (writes, ranges) = (&mut self.writes, &mut self.ranges);
         let added = note(&mut self.memories, (writes, ranges), &change, old);
         // Here in any case: what was made for it is freed with the others.
@@ -386,7 +389,9 @@ impl ChangeSet {
         let longest = self.writes.iter().map(|write| write.new.len()).max();
         self.found.make_room(longest.map_or(0, |longest| longest));
         self.of_sites = self.ranges.len();
-        self.ranges.append(&mut self.of_stubs);
+        if !self.of_stubs.is_empty() {
+            self.ranges.extend_from_slice(&self.of_stubs);
+        }
         self.level = match (self.is_live(), self.ends) {
             // protection: invalidation-is-immediate
             (true, true) => Level::Immediate,
@@ -411,7 +416,7 @@ impl ChangeSet {
         self.changes.sort_by_key(SiteChange::order);
         self.writes.clear();
         self.ranges.clear();
-        self.memories.clear();
+        self.memories = SmallVec::new();
         for change in &self.changes {
             let state = states.at(change.index);
             let state = state.expect("nobody has unregistered the site of a change that is being prepared");

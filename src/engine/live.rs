@@ -278,7 +278,7 @@ fn restore(preparation: &mut Preparation<'_>, armed: &Armed) -> Result<Len> {
         let gate = patchable_jump.of_site(original);
         let mut gate = gate.ok_or_else(|| refused(site, "it has no patchable jump"))?;
         let behind = patchable_jump.end().as_usize()..;
-        let is_settled = preparation.state.installed.bytes.get(behind.clone()) != original.get(behind);
+        let is_settled = preparation.old.bytes.get(behind.clone()) != original.get(behind);
         if is_settled && armed.original == OriginalCode::Nops {
             gate = jump(site, patchable_jump, site.end())?;
         }
@@ -303,7 +303,7 @@ pub(super) fn out_of_reach(site: &Site, stub: CodeAddr) -> Error {
 
 /// Says which bytes the site gets, of which a patch only changes the patchable jump.
 fn put_gate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, gate: JumpBytes) {
-    let mut bytes = preparation.state.installed.bytes.clone();
+    let mut bytes = preparation.old.bytes.clone();
     // protection: what-is-behind-a-gate-stays
     patchable_jump.put(gate, &mut bytes);
     preparation.put(&bytes, &[]);
@@ -319,7 +319,7 @@ fn close(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, to: C
     let templates = preparation.templates.borrow();
     if let Some(gate) = lasting.kind.and_then(|kind| templates.gate(kind)) {
         let new = &mut preparation.new.bytes;
-        short::assign(new, &preparation.state.installed.bytes);
+        short::assign(new, &preparation.old.bytes);
         patchable_jump.put(jump(site, patchable_jump, to)?, new);
         if gate.admits(lasting.range, to, preparation.sides()) {
             return exchange_jump(preparation, patchable_jump);

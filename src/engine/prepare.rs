@@ -51,7 +51,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
         match preparation.change(request) {
             Ok(Some(used)) => {
-                let old = &preparation.state.installed.bytes;
+                let old = &preparation.old.bytes;
                 let change = preparation.finish(index, used);
                 return set.add(change, old);
             }
@@ -102,6 +102,8 @@ pub(super) fn filled_wrong(site: &Site) -> Error {
 pub(super) struct Preparation<'a> {
     pub(super) shared: &'a Shared,
     pub(super) state: &'a SiteState,
+    /// What is installed now.
+    pub(super) old: &'a Installed,
     pub(super) templates: &'a RefCell<Templates>,
     pub(super) site: &'a Site,
     /// Whether it would have been prepared otherwise, had its code been run.
@@ -127,7 +129,7 @@ impl<'a> Preparation<'a> {
     ) -> Self {
         let state = states.at(index);
         let state = state.expect("the index of a state that was just found");
-        let (is_released, old) = (site.module().is_released(), &state.installed);
+        let (is_released, old) = (site.module().is_released(), &*state.installed);
         let has_return_offsets = !grace_period && old.has_return_offsets();
         new.return_offsets = match has_return_offsets && is_released {
             // protection: return-offsets-stay-in-force
@@ -138,6 +140,7 @@ impl<'a> Preparation<'a> {
         Self {
             shared,
             state,
+            old,
             templates: &states.templates,
             site,
             // While its code has not been run, none are in force yet.
@@ -151,7 +154,7 @@ impl<'a> Preparation<'a> {
 
     /// The change that was prepared, as a part of its transaction.
     fn finish(self, index: StateIndex, used: Len) -> SiteChange {
-        let (old, installed) = (&self.state.installed, self.new);
+        let (old, installed) = (self.old, self.new);
         SiteChange {
             site: self.site.clone(),
             index,
@@ -187,8 +190,8 @@ impl<'a> Preparation<'a> {
     /// Makes the change: bytes of code, the rest being nops; `None` where the site is already as
     /// asked for.
     fn change(&mut self, request: Request<&Sequence>) -> Result<Option<Len>> {
-        let installed = self.state.installed.sequence.as_ref();
-        match (request, self.state.installed.status) {
+        let installed = self.old.sequence.as_ref();
+        match (request, self.old.status) {
             // protection: invalidation-is-idempotent
             (Request::Invalidate, Status::Invalidated) | (Request::Restore, Status::Original) => {
                 return Ok(None);
@@ -332,7 +335,7 @@ impl<'a> Preparation<'a> {
     /// become a template. What is refused needs none.
     pub(super) fn needs_lowering(&mut self, sequence: &Sequence) -> Option<(Environment, CodePlace, bool)> {
         let lasting = &self.state.lasting;
-        state::check_changeable(self.site, self.state.installed.status).ok()?;
+        state::check_changeable(self.site, self.old.status).ok()?;
         let (kind, place) = match (&lasting.live, self.site.module().is_live()) {
             _ if lasting.is_call => return None,
             (Some(armed), true) if !sequence.is_in_place_only() => {
@@ -370,12 +373,12 @@ impl<'a> Preparation<'a> {
 
     /// The bytes that are installed, and those that are to be.
     pub(super) fn sides(&self) -> (&[u8], &[u8]) {
-        (&self.state.installed.bytes, &self.new.bytes)
+        (&self.old.bytes, &self.new.bytes)
     }
 
     /// The sequence that is installed now.
     pub(super) fn installed_sequence(&self) -> Option<Sequence> {
-        self.state.installed.sequence.clone()
+        self.old.sequence.clone()
     }
 
     fn invalidate(&mut self) -> Result<Len> {
@@ -433,12 +436,12 @@ impl<'a> Preparation<'a> {
                 ExitResumption::Displaced(self.state.displaced(self.site)),
             );
         };
-        let addr = match &self.state.installed.stub {
+        let addr = match &self.old.stub {
             Some(stub) => stub.slot.addr(),
             None => self.copy_out_of_line(&sequence)?,
         };
         let exit_stub = self.exit_stub(ExitStubKind::Invalidated, ExitResumption::At(addr))?;
-        let stub = self.state.installed.stub.as_ref().or(self.new.stub.as_ref());
+        let stub = self.old.stub.as_ref().or(self.new.stub.as_ref());
         let reference = stub.map(|stub| stub.reference());
         let mut made = self.exit_stubs.iter_mut();
         if let Some(made) = made.find(|made| made.slot.addr() == exit_stub) {

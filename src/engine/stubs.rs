@@ -34,7 +34,7 @@ impl Engine {
 fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequence) -> Result<CodeAddr> {
     let index = states.index_of(site, || shared.check_registered(site))?;
     let mut preparation = Preparation::new(shared, states, index, site, false, Box::default());
-    let placed = state::check_changeable(site, preparation.state.installed.status)
+    let placed = state::check_changeable(site, preparation.old.status)
         .and_then(|()| preparation.copy_out_of_line(sequence));
     let (exit_stubs, stub) = (preparation.exit_stubs, preparation.new.stub);
     let published = placed.and_then(|addr| {
