@@ -484,7 +484,9 @@ impl States {
         let expected = mem::take(&mut self.expected);
         self.by_site.reserve(expected);
         self.places.reserve(expected);
-        let mut state = SiteState::unchanged(site, self.original_of(site)?);
+        // protection: old-bytes-are-compared-before-the-first-patch
+        let original = self.original_of(site)?;
+        let mut state = SiteState::unchanged(site, original);
         if !site.module().is_live() {
             state.lasting.kind = self.templates.get_mut().site(&site.context(&[]), None);
         }
@@ -504,7 +506,6 @@ impl States {
             }
         }
         let returns = returns_of(site, displaced)?;
-        // protection: old-bytes-are-compared-before-the-first-patch
         let installed = Arc::new(Installed::original(site.original(), &returns));
         if !is_told {
             self.last_original = Some(KnownOriginal {
