@@ -71,7 +71,7 @@ pub(super) struct InBlock {
     pub(super) stack: &'static [StackAt],
     /// Writes what is before the resumption, where what the block shares is at an address.
     pub(super) enter: fn(&mut RoomCode<'_>, CodeAddr),
-    /// Writes a jump to an address; `None` where none reaches it.
+    /// Writes a jump to an address; `None` where none reaches it, or is no room for it.
     pub(super) jump: fn(&mut RoomCode<'_>, CodeAddr) -> Option<()>,
 }
 

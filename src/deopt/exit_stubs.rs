@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::c_function::{self, CCall, CFunction};
 use super::exit_stub::{capture, encode_calling, stack};
-use super::exit_table::{self, BlockExits, ExitTable};
+use super::exit_table::{BlockExits, ExitTable};
 use super::live_registers::{self, LiveRegistersContext, Plan};
 use super::mirrored::Contexts;
 use super::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, UnwindInfo, max_len};
@@ -196,7 +196,7 @@ unsafe impl Exits for ExitStubs {
     ) -> Option<(BlockForm, &dyn ExitBlocks)> {
         let is_here = self.mirrored.is_none() && Arch::host() == Some(site.module().arch());
         let can_be = is_here && !self.saves_live_registers(site, role);
-        let form = can_be.then(|| exit_table::form(site, resumption))?;
+        let form = can_be.then(|| self.exits.form(resumption))?;
         Some((form, &self.exits))
     }
 
@@ -232,7 +232,7 @@ unsafe impl ExitBlocks for BlockExits {
     }
 }
 
-pub(super) fn resume<'a>(site: &Site, resumption: ExitResumption<'a>) -> Resume<'a> {
+fn resume<'a>(site: &Site, resumption: ExitResumption<'a>) -> Resume<'a> {
     match resumption {
         ExitResumption::At(addr) => Resume::At(addr),
         ExitResumption::Displaced(bytes) => Resume::Original {

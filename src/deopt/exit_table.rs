@@ -17,11 +17,13 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::exit_stub::{self, InBlock, RoomCode};
-use super::exit_stubs::{Handlers, resume};
+use super::exit_stubs::Handlers;
 use super::host::state::{self, RawState};
 use super::unwinds::Unwinds;
-use super::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, UnwindInfo};
+use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
 use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, RoomExit};
@@ -51,6 +53,24 @@ pub(super) struct ExitTable {
 pub(super) struct BlockExits {
     pub(super) handlers: Arc<Handlers>,
     pub(super) unwinds: Arc<Unwinds>,
+    known: Arc<Mutex<Option<KnownDisplaced>>>,
+}
+
+/// What is known of the bytes that a site held: those of the next are mostly the same.
+struct KnownDisplaced {
+    bytes: Box<[u8]>,
+    are: Displaced,
+}
+
+/// How what a site held is done by its exit stub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Displaced {
+    /// Nops are not executed, but skipped.
+    Skipped,
+    /// They are copied.
+    Copied,
+    /// They are relocated.
+    Relocated,
 }
 
 /// The place of one exit stub in a table.
@@ -83,6 +103,41 @@ impl BlockExits {
     /// How they lie in a block.
     pub(super) fn in_block() -> InBlock {
         exit_stub::in_block(host())
+    }
+
+    /// The form of the blocks for exit stubs that resume so.
+    pub(super) fn form(&self, resumption: ExitResumption<'_>) -> BlockForm {
+        let in_block = Self::in_block();
+        match resumption {
+            ExitResumption::Displaced(bytes) if self.displaced(bytes) != Displaced::Skipped => {
+                in_block.moving
+            }
+            _ => in_block.form,
+        }
+    }
+
+    /// How these bytes, which a site held, are done.
+    fn displaced(&self, bytes: &[u8]) -> Displaced {
+        // Who would have to wait finds it out.
+        let mut known = self.known.try_lock();
+        let last = known.as_ref().and_then(|known| known.as_ref());
+        // protection: what-is-known-of-bytes-is-of-those
+        if let Some(last) = last.filter(|last| *last.bytes == *bytes) {
+            return last.are;
+        }
+        // protection: only-nops-are-skipped
+        let are = if verify::are_nops(host(), bytes) {
+            Displaced::Skipped
+        } else if backend_of(host()).are_same_anywhere(bytes) {
+            Displaced::Copied
+        } else {
+            Displaced::Relocated
+        };
+        if let Some(known) = &mut known {
+            let bytes = bytes.into();
+            **known = Some(KnownDisplaced { bytes, are });
+        }
+        are
     }
 }
 
@@ -145,11 +200,21 @@ impl ExitBlock for Arc<ExitTable> {
         let in_block = BlockExits::in_block();
         let mut code = RoomCode::new(code, request.at);
         (in_block.enter)(&mut code, self.at);
-        let put = match resumption(request.site, request.resumption) {
-            Resume::At(to) => (in_block.jump)(&mut code, to),
-            Resume::Original { addr, bytes } => {
-                let moved = backend_of(host()).relocate(code.next(), addr, bytes);
-                code.put_if_room(&moved.map_err(deopt::Error::from)?)
+        let put = match request.resumption {
+            ExitResumption::At(to) => (in_block.jump)(&mut code, to),
+            ExitResumption::Displaced(bytes) => {
+                let from = request.site.addr();
+                let to = CodeAddr::new(from.get() + bytes.len() as u64);
+                match self.exits.displaced(bytes) {
+                    Displaced::Skipped => (in_block.jump)(&mut code, to),
+                    Displaced::Copied => code
+                        .put_if_room(bytes)
+                        .and_then(|()| (in_block.jump)(&mut code, to)),
+                    Displaced::Relocated => {
+                        let moved = backend_of(host()).relocate(code.next(), from, bytes);
+                        code.put_if_room(&moved.map_err(deopt::Error::from)?)
+                    }
+                }
             }
         };
         let is_put = put.is_some() && self.claim(number, request)?;
@@ -164,26 +229,6 @@ impl ExitBlock for Arc<ExitTable> {
         let entry = entry.expect("what is given back was claimed");
         // Its user was the exit stub.
         drop(UsedEntry(entry.into()));
-    }
-}
-
-/// The form of the blocks for exit stubs that resume so.
-pub(super) fn form(site: &Site, resumption: ExitResumption<'_>) -> BlockForm {
-    let in_block = BlockExits::in_block();
-    match self::resumption(site, resumption) {
-        Resume::At(_) => in_block.form,
-        Resume::Original { .. } => in_block.moving,
-    }
-}
-
-/// How a thread goes on that resumes: nops are not executed, but skipped.
-fn resumption<'a>(site: &Site, resumption: ExitResumption<'a>) -> Resume<'a> {
-    match resumption {
-        // protection: only-nops-are-skipped
-        ExitResumption::Displaced(bytes) if verify::are_nops(site.module().arch(), bytes) => {
-            Resume::At(CodeAddr::new(site.addr().get() + bytes.len() as u64))
-        }
-        _ => resume(site, resumption),
     }
 }
 

@@ -354,6 +354,12 @@ pub trait Backend: Sync {
     /// # Errors
     /// [`Error::Relocation`](crate::Error::Relocation): one of them means something else there.
     fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Vec<u8>>;
+
+    /// Whether these are whole instructions that are the same at every address, so that relocating
+    /// copies them. Where it is not known they are said not to be.
+    fn are_same_anywhere(&self, _bytes: &[u8]) -> bool {
+        false
+    }
 }
 
 impl Base {

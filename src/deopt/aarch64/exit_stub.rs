@@ -84,8 +84,7 @@ fn enter(code: &mut RoomCode<'_>, shared: CodeAddr) {
 
 fn put_jump(code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
     let jump = jump_word(code.next(), to)?;
-    code.put(&jump.to_le_bytes());
-    Some(())
+    code.put_if_room(&jump.to_le_bytes())
 }
 
 /// The instructions before the resumption.

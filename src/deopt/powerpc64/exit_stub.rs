@@ -140,8 +140,8 @@ fn enter(backend: &PowerPc64, code: &mut RoomCode<'_>, shared: CodeAddr) {
 }
 
 fn put_jump(backend: &PowerPc64, code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
-    code.put(&backend.jump_between(code.next(), to)?);
-    Some(())
+    let jump = backend.jump_between(code.next(), to)?;
+    code.put_if_room(&jump)
 }
 
 /// What the exit stubs of a block share.

@@ -75,8 +75,7 @@ fn enter(code: &mut RoomCode<'_>, shared: CodeAddr) {
 
 fn put_jump(code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
     let jump = jump(code.next(), code.next(), to).ok()?;
-    code.put(&jump);
-    Some(())
+    code.put_if_room(&jump)
 }
 
 /// The call with what is so far from its first instruction; `None` where one `auipc` does not reach

@@ -78,9 +78,8 @@ fn enter(code: &mut RoomCode<'_>, shared: CodeAddr) {
 fn put_jump(code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
     let distance = to.distance_from(code.next());
     let halfwords = i32::try_from(distance / 2).ok().filter(|_| distance % 2 == 0)?;
-    code.put(&JUMP);
-    code.put(&halfwords.to_be_bytes());
-    Some(())
+    let [a, b, c, d] = halfwords.to_be_bytes();
+    code.put_if_room(&[JUMP[0], JUMP[1], a, b, c, d])
 }
 
 const HEAD: u64 = 12 + 6 + 14 + 12;

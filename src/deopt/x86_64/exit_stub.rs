@@ -68,9 +68,8 @@ fn enter(code: &mut RoomCode<'_>, shared: CodeAddr) {
 
 fn put_jump(code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
     let near = i32::try_from(to.distance_from(code.next()).wrapping_sub(5)).ok()?;
-    code.put(&[JUMP_NEAR]);
-    code.put(&near.to_le_bytes());
-    Some(())
+    let [a, b, c, d] = near.to_le_bytes();
+    code.put_if_room(&[JUMP_NEAR, a, b, c, d])
 }
 
 const HEAD: u64 = 5 + 6 + 6 + 8;

@@ -191,3 +191,27 @@ fn real_instructions_of_any_length_are_executed() {
     // On PowerPC64 a room has place for all of these.
     assert!(cfg!(target_arch = "powerpc64") || alone > 0);
 }
+
+/// Sites that held other bytes than the one before.
+#[test]
+fn each_site_resumes_with_what_it_held() {
+    let lab = Lab::new();
+    let (add, nops) = (HOST.increment, nops());
+    let mut functions: Vec<Written> = (0..6).map(identity).collect();
+    for (number, function) in functions.iter_mut().enumerate() {
+        // None, one or two of them.
+        let work = add.repeat(number % 3);
+        function.bytes = [&work, &nops[work.len()..], HOST.ret].concat();
+        function.shape = CallShape::shadow(RESERVED);
+    }
+    let text = Text::new(&functions);
+    let module = lab.register(&text, &functions);
+    let sites: Vec<Site> = module.sites().collect();
+    let before: Vec<u64> = sites.iter().map(|site| call(site, 7)).collect();
+    for function in module.functions() {
+        lab.engine.invalidate(&function).unwrap();
+    }
+    let after: Vec<u64> = sites.iter().map(|site| call(site, 7)).collect();
+    assert_eq!(after, before);
+    assert_eq!(lab.deopts.load(Ordering::Relaxed), 6);
+}

@@ -84,4 +84,8 @@ impl Backend for X86_64 {
     fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Vec<u8>> {
         relocate::relocate(at, addr, bytes)
     }
+
+    fn are_same_anywhere(&self, bytes: &[u8]) -> bool {
+        relocate::are_same_anywhere(bytes)
+    }
 }

@@ -70,13 +70,23 @@ pub(crate) fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec
 /// Nothing but instructions that are the same everywhere, such as the nops of most patchpoints:
 /// their bytes and a jump to `end`, without encoding them anew.
 fn as_they_are(at: CodeAddr, instructions: &[Instruction], bytes: &[u8], end: u64) -> Option<Vec<u8>> {
-    let moves = |one: &Instruction| one.is_ip_rel_memory_operand() || is_near_branch(one);
-    if instructions.iter().any(moves) {
+    if instructions.iter().any(depends_on_its_address) {
         return None;
     }
     let next = at.get().wrapping_add(bytes.len() as u64 + 5);
     let distance = i32::try_from(end.wrapping_sub(next) as i64).ok()?;
     Some([bytes, &[0xe9], &distance.to_le_bytes()].concat())
+}
+
+/// Whether all of these are such instructions.
+pub(crate) fn are_same_anywhere(bytes: &[u8]) -> bool {
+    let mut instructions = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE).into_iter();
+    // protection: only-what-is-the-same-is-copied
+    instructions.all(|one| !one.is_invalid() && !depends_on_its_address(&one))
+}
+
+fn depends_on_its_address(one: &Instruction) -> bool {
+    one.is_ip_rel_memory_operand() || is_near_branch(one)
 }
 
 /// Whether an instruction means the same at another address.
@@ -117,4 +127,40 @@ fn is_near_branch(instruction: &Instruction) -> bool {
         instruction.op0_kind(),
         OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said to be the same at every address is copied by relocating, and nothing else is.
+    #[test]
+    fn what_is_the_same_anywhere_is_copied() {
+        let (from, to) = (CodeAddr::new(0x1000), CodeAddr::new(0x2345));
+        let code: [(&[u8], bool); 7] = [
+            // movabs r11, imm64; call r11; nop
+            (
+                &[0x49, 0xbb, 1, 2, 3, 4, 5, 6, 7, 8, 0x41, 0xff, 0xd3, 0x90],
+                true,
+            ),
+            // add rax, [rbx + 8]
+            (&[0x48, 0x03, 0x43, 8], true),
+            // add rax, [rip + 64]
+            (&[0x48, 0x03, 0x05, 64, 0, 0, 0], false),
+            // call +64
+            (&[0xe8, 64, 0, 0, 0], false),
+            // je +0
+            (&[0x74, 0], false),
+            // Cut off; no instruction.
+            (&[0x48, 0x03], false),
+            (&[0x06], false),
+        ];
+        for (bytes, same) in code {
+            assert_eq!(are_same_anywhere(bytes), same, "{bytes:x?}");
+            let moved = relocate(to, from, bytes);
+            if same {
+                assert_eq!(moved.unwrap()[..bytes.len()], *bytes);
+            }
+        }
+    }
 }
