@@ -205,6 +205,7 @@ mod tests {
     /// The code of a room.
     fn in_room(arch: Arch, at: CodeAddr, shared: CodeAddr, to: CodeAddr) -> Option<Vec<u8>> {
         let in_block = in_block(arch);
+        assert!(in_block.form.room <= in_block.moving.room && in_block.form.shared == in_block.moving.shared);
         let mut room = alloc::vec![0; in_block.form.room as usize];
         let mut code = RoomCode::new(&mut room, at);
         (in_block.enter)(&mut code, shared);
@@ -260,8 +261,12 @@ mod tests {
     /// What is before it is found as what is behind it, by every exit stub of the largest block.
     #[test]
     fn every_room_finds_what_is_shared() {
-        for arch in [Arch::X86_64, Arch::AArch64, Arch::RiscV64] {
-            let BlockForm { shared, room } = in_block(arch).form;
+        let both = |arch| [in_block(arch).form, in_block(arch).moving].map(|form| (arch, form));
+        for (arch, form) in [Arch::X86_64, Arch::AArch64, Arch::RiscV64]
+            .into_iter()
+            .flat_map(both)
+        {
+            let BlockForm { shared, room } = form;
             for number in 0..8192 / u64::from(room) {
                 let at = CodeAddr::new(AT.get() + u64::from(shared) + number * u64::from(room));
                 let code = in_room(arch, at, AT, AT).unwrap();

@@ -196,7 +196,7 @@ unsafe impl Exits for ExitStubs {
     ) -> Option<(BlockForm, &dyn ExitBlocks)> {
         let is_here = self.mirrored.is_none() && Arch::host() == Some(site.module().arch());
         let can_be = is_here && !self.saves_live_registers(site, role);
-        let form = can_be.then(|| self.exits.form(resumption))?;
+        let form = can_be.then(|| self.exits.form(resumption)).flatten()?;
         Some((form, &self.exits))
     }
 

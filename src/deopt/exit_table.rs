@@ -3,7 +3,8 @@
 //! Problem: an exit stub's handler must know the site, and a context for each in memory of its own
 //! is most of what making an exit stub takes. Approach: the exit stubs of a block pass one context,
 //! its table. The capture routine knows where it returns to, which tells the number of the exit
-//! stub, and by that its entry in the table.
+//! stub, and by that its entry in the table. An exit stub that resumes has what its site held, unless
+//! that is nops; those are in blocks of longer exit stubs.
 //!
 //! Invariants: an entry is written while nobody reaches its exit stub, and emptied when nobody uses
 //! it any more: neither the exit stub, nor a handler that was entered through it. A number whose
@@ -105,14 +106,16 @@ impl BlockExits {
         exit_stub::in_block(host())
     }
 
-    /// The form of the blocks for exit stubs that resume so.
-    pub(super) fn form(&self, resumption: ExitResumption<'_>) -> BlockForm {
+    /// The form of the blocks for exit stubs that resume so; `None` where no room is as long.
+    pub(super) fn form(&self, resumption: ExitResumption<'_>) -> Option<BlockForm> {
         let in_block = Self::in_block();
         match resumption {
             ExitResumption::Displaced(bytes) if self.displaced(bytes) != Displaced::Skipped => {
-                in_block.moving
+                // What is in front of them has more bytes than this.
+                let least = in_block.returns + bytes.len() as u64;
+                (least <= in_block.moving.room.into()).then_some(in_block.moving)
             }
-            _ => in_block.form,
+            _ => Some(in_block.form),
         }
     }
 

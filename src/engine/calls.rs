@@ -28,9 +28,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::installed::Stub;
 use super::live::{Arming, JumpExchange, OriginalCode, out_of_reach};
 use super::prepare::Preparation;
-use super::state::{Status, Stub};
+use super::state::Status;
 use super::transaction::Request;
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeAddr, CodeRange, Len};

@@ -21,10 +21,11 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::fault::FirstFault;
+use super::installed::{Held, Installed, Stub};
 use super::journal::Record;
 use super::live::JumpExchange;
 use super::retire::Until;
-use super::state::{ExitStub, Held, Installed, StateIndex, States, Status, Stub};
+use super::state::{ExitStub, StateIndex, States, Status};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::Fate;
 use crate::invariant::OrAbort;
@@ -240,6 +241,8 @@ pub(super) struct ChangeSet {
     is_sorted: bool,
     /// Whether some of them abandon code.
     ends: bool,
+    /// The most bytes that are written of a site.
+    longest: usize,
     pub(super) level: Level,
     /// Whether some of them would have been prepared otherwise, had their code been run.
     pub(super) until_run: bool,
@@ -263,7 +266,7 @@ pub(super) struct ChangeSet {
 }
 
 /// The lists of a transaction of so many sites are used again, or of so many that are settled: some
-/// 200 KiB. Given back and taken anew, their pages are a third of what settling a thousand takes.
+/// 200 KiB. Given back and taken anew, their pages are a sixth of what settling a thousand takes.
 pub(super) const MANY: usize = 1024;
 /// What was installed in so many sites is used again.
 pub(super) const FEW: usize = 8;
@@ -280,6 +283,7 @@ impl Default for ChangeSet {
             of_stubs: Vec::new(),
             is_sorted: true,
             ends: false,
+            longest: 0,
             level: Level::Immediate,
             until_run: false,
             has_code: false,
@@ -341,6 +345,11 @@ impl ChangeSet {
         self.ranges.reserve(len);
     }
 
+    /// How many sites have been looked at: changed, or left as they are.
+    pub(super) fn seen(&self) -> usize {
+        self.changes.len() + self.unchanged + self.invalidated.len()
+    }
+
     /// Adds a change of a site that holds `old`.
     ///
     /// # Errors
@@ -352,6 +361,7 @@ impl ChangeSet {
         // Whether code is abandoned, which nobody may execute afterwards.
         self.ends |= matches!(change.status, Status::Invalidated | Status::Redirected);
         self.until_run |= change.until_run;
+        self.longest = self.longest.max(old.len());
         self.has_code |= !change.exit_stubs.is_empty() || change.old_stub != OldStub::None;
         match &change.exchange {
             None => self.quiescent += 1,
@@ -377,18 +387,20 @@ impl ChangeSet {
     /// threads learn of changes for which the world is stopped.
     ///
     /// # Errors
-    /// [`Error::SiteInvalidated`]: nothing of what was asked for can be done; of the memory of others, that there is no room.
+    /// [`Error::SiteInvalidated`]: nothing of what was asked for can be done;
+    /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
     pub(super) fn seal(&mut self, states: &States, stopped: Level) -> Result<()> {
         // protection: nothing-valid-is-an-error
         if let (Some(site), true, 0) = (self.invalidated.first(), self.changes.is_empty(), self.unchanged) {
             return Err(Error::SiteInvalidated { site: site.name() });
         }
+        // protection: changes-that-came-in-another-order-are-sorted
         if !self.is_sorted {
             self.sort(states)?;
         }
-        let longest = self.writes.iter().map(|write| write.new.len()).max();
-        self.found.make_room(longest.map_or(0, |longest| longest));
+        self.found.make_room(self.longest);
         self.of_sites = self.ranges.len();
+        // protection: stubs-are-published-with-their-sites
         if !self.of_stubs.is_empty() {
             self.ranges.extend_from_slice(&self.of_stubs);
         }
@@ -483,7 +495,7 @@ impl ChangeSet {
         self.invalidated.clear();
         self.found.clear();
         self.of_stubs.clear();
-        (self.unchanged, self.quiescent) = (0, 0);
+        (self.unchanged, self.quiescent, self.longest) = (0, 0, 0);
         (self.is_sorted, self.ends) = (true, false);
         (self.until_run, self.has_code, self.exposed) = (false, false, false);
         self.rewrites = false;

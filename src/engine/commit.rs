@@ -9,10 +9,11 @@ use std::time::Instant;
 
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::fault::{self, Fault, Noted, Outcome};
+use super::installed::ReturnOffsets;
 use super::live::{self, JumpExchange};
 use super::observe::{self, Boxed, CodeOwner, FreedCode};
 use super::retire::RetiredCode;
-use super::state::{ReturnOffsets, States, Status};
+use super::state::{States, Status};
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeRange, Len};
 use crate::invariant::OrAbort;

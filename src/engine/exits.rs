@@ -209,7 +209,12 @@ impl Shared {
         let mut bytes = [0; MOST];
         let written = bytes.get_mut(..form.room as usize).map_or(Ok(None), |code| {
             let put = exits_of(&block).put(number, &request(slot.addr()), code)?;
-            Ok(put.and_then(|made| Some((made.stack, code.get(..made.len)?))))
+            Ok(put.map(|made| {
+                let code = code.get(..made.len);
+                let code =
+                    code.expect("an exit stub in a room is no longer than the room, as `put` promises");
+                (made.stack, code)
+            }))
         });
         let written = written.and_then(|put| match put {
             Some((stack, code)) => {

@@ -56,9 +56,10 @@ pub(super) use settle::Settling;
 pub(super) use trap::{forget_trap, forget_traps, note_opened, note_traps};
 
 use super::calls::Gate;
+use super::installed::Stub;
 use super::lower::{CodePlace, check_and_fill};
 use super::prepare::{Preparation, filled_wrong};
-use super::state::{Status, Stub};
+use super::state::Status;
 use super::transaction::Request;
 use crate::addr::{CodeAddr, Len};
 use crate::arch::{self, Declared, DeclaredTarget, OnReturn, RegSet};

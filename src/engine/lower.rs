@@ -18,9 +18,10 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use super::Shared;
+use super::installed::Stub;
 use super::observe::CodeOwner;
 use super::prepare::Preparation;
-use super::state::{ExitStub, ExitStubKind, States, Stub};
+use super::state::{ExitStub, ExitStubKind, States};
 use super::transaction::{IfInvalid, Request};
 use crate::Result;
 use crate::arch::{OnReturn, SiteContext};
@@ -201,7 +202,7 @@ impl Ahead {
             let (Request::Patch(sequence) | Request::Redirect(sequence)) = request else {
                 continue;
             };
-            let Ok(index) = states.index_of(&site, || shared.check_registered(&site)) else {
+            let Ok(index) = states.index_of(&site, 1, || shared.check_registered(&site)) else {
                 continue;
             };
             let room = states.installed_room();

@@ -45,6 +45,7 @@ mod commit;
 pub(crate) mod error;
 mod exits;
 mod fault;
+mod installed;
 mod journal;
 mod live;
 mod load;
@@ -96,10 +97,11 @@ use crate::publish::{
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
 use crate::{Error, Result};
+use installed::Stub;
 use lock::Contention;
 use observe::Observers;
 use retire::{RetiredCode, Until};
-use state::{ExitStub, States, Stub};
+use state::{ExitStub, States};
 use transaction::{IfInvalid, Request};
 
 /// Patches the sites of registered modules. Cloning clones a handle.

@@ -7,12 +7,11 @@ use std::sync::LazyLock;
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exits::{ExitResumption, Role};
+use super::installed::{Held, Installed, ReturnOffsets, Stub};
 use super::live::{self, JumpExchange};
 use super::lower::{CodePlace, Lowered, Lowering, check_and_fill};
 use super::observe::{Boxed, CodeOwner, Event};
-use super::state::{
-    self, ExitStub, ExitStubKind, Held, Installed, ReturnOffsets, SiteState, StateIndex, States, Status, Stub,
-};
+use super::state::{self, ExitStub, ExitStubKind, SiteState, StateIndex, States, Status};
 use super::templates::Templates;
 use super::transaction::{IfInvalid, Request};
 use super::{Engine, Shared, calls};
@@ -38,7 +37,6 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
     let shared = &engine.shared;
     let since = shared.observers.now();
     states.retired.make_room(requests.len());
-    states.expect_sites(requests.len());
     let mut set = states.room();
     set.reserve(requests.len());
     let of = requests.len();
@@ -46,7 +44,8 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         if since.is_some() {
             tell_progress(shared, &set, of);
         }
-        let index = states.index_of(&site, || shared.check_registered(&site))?;
+        let more = of - set.seen();
+        let index = states.index_of(&site, more, || shared.check_registered(&site))?;
         let room = states.installed_room();
         let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
         match preparation.change(request) {
@@ -86,7 +85,7 @@ const STRETCH: usize = if cfg!(test) { 4 } else { 4096 };
 /// Tells observers how far a transaction is prepared, if it is long.
 #[cold]
 fn tell_progress(shared: &Shared, set: &ChangeSet, of: usize) {
-    let prepared = set.changes.len() + set.unchanged + set.invalidated.len();
+    let prepared = set.seen();
     if prepared > 0 && prepared % STRETCH == 0 {
         shared.observers.tell(&Event::Preparing { prepared, of });
     }

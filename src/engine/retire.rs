@@ -15,8 +15,9 @@
 
 use std::time::Instant;
 
+use super::installed::Stub;
 use super::observe::{CodeOwner, Observers};
-use super::state::{ExitStub, Stub};
+use super::state::ExitStub;
 use crate::memory::StubSlot;
 use crate::publish::{GracePeriod, Moment, Passed, QuiescentState};
 

@@ -3,16 +3,16 @@
 
 use core::cell::{Cell, RefCell};
 use core::mem;
-use core::ops::Deref;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use super::change::{ChangeSet, FEW, MANY};
 use super::exits::{ExitKeep, StackAt};
+use super::installed::{Held, Installed, Stub, StubReference};
 use super::journal::{Journal, JournalEntry, Record};
 use super::live::{Armed, Settling};
 use super::observe::CodeOwner;
@@ -22,9 +22,8 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{Arch, SiteKind};
 use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
-use crate::memory::short::{self, Bytes};
+use crate::memory::short;
 use crate::publish::CoarseTime;
-use crate::sequence::Sequence;
 use crate::site::{Module, Site, SiteKey};
 use crate::verify::{self, Original};
 use crate::{Error, Result};
@@ -68,66 +67,6 @@ pub(super) struct ExitStub {
     pub(super) _keep: ExitKeep,
 }
 
-/// Offsets in a site to which return addresses may point, ascending. Most sites have none.
-pub(super) type ReturnOffsets = Vec<u32>;
-
-/// What is installed in a site, and what is known of it.
-pub(super) struct Installed {
-    pub(super) status: Status,
-    pub(super) bytes: Bytes,
-    /// Offsets to which return addresses may point, from bytes that have been replaced. Ascending.
-    pub(super) return_offsets: ReturnOffsets,
-    /// Offsets to which calls of the bytes return. Ascending.
-    pub(super) returns: ReturnOffsets,
-    /// The sequence that is installed now, or was when the site was invalidated.
-    pub(super) sequence: Option<Sequence>,
-    pub(super) stub: Option<Box<Stub>>,
-    /// Counts the changes.
-    pub(super) generation: u64,
-}
-
-/// What is installed in a site, held by a pointer: what a commit exchanges. Sites that have not been
-/// changed share what they hold with those that hold the same.
-pub(super) enum Held {
-    /// Its own.
-    Own(Box<Installed>),
-    /// What sites like it held when they were registered.
-    Original(Arc<Installed>),
-}
-
-impl Held {
-    /// To be changed in place: what is shared is not.
-    fn own(&mut self) -> &mut Installed {
-        if let Self::Original(shared) = self {
-            *self = Self::Own(Box::new(Installed::original(&shared.bytes, &shared.returns)));
-        }
-        match self {
-            Self::Own(own) => own,
-            Self::Original(_) => unreachable!("it has just been made its own"),
-        }
-    }
-
-    /// Takes out its stub. What is shared has none.
-    pub(super) fn take_stub(&mut self) -> Option<Box<Stub>> {
-        match self {
-            Self::Own(own) => own.stub.take(),
-            Self::Original(_) => None,
-        }
-    }
-}
-
-impl Deref for Held {
-    type Target = Installed;
-
-    #[inline]
-    fn deref(&self) -> &Installed {
-        match self {
-            Self::Own(own) => own,
-            Self::Original(shared) => shared,
-        }
-    }
-}
-
 /// The state of a site that has been changed, or for which a change has been prepared. It is small:
 /// states lie side by side, and a commit touches this much of each.
 pub(super) struct SiteState {
@@ -163,85 +102,6 @@ pub(super) struct Lasting {
     pub(super) kind: Option<u32>,
     /// The number of the template that was filled last for it.
     pub(super) template: Cell<u32>,
-}
-
-/// Out-of-line code of a sequence.
-pub(super) struct Stub {
-    pub(super) slot: StubSlot,
-    pub(super) owner: CodeOwner,
-    pub(super) code: Bytes,
-    /// Whether a callee of it could return into it.
-    pub(super) calls: bool,
-    /// One more than there are exits that resume in it, if there ever was one.
-    exits: OnceLock<StubReference>,
-}
-
-/// Held by an exit that resumes in a stub, which is not freed before.
-pub(super) type StubReference = Arc<()>;
-
-impl Stub {
-    /// One whose code is not there yet.
-    pub(super) fn empty(slot: StubSlot, owner: CodeOwner) -> Box<Self> {
-        Box::new(Self {
-            slot,
-            owner,
-            code: Bytes::new(),
-            calls: true,
-            exits: OnceLock::new(),
-        })
-    }
-
-    /// For an exit that resumes in it.
-    pub(super) fn reference(&self) -> StubReference {
-        Arc::clone(self.exits.get_or_init(StubReference::default))
-    }
-
-    /// Whether there is an exit that resumes in it.
-    pub(super) fn is_referenced(&self) -> bool {
-        self.exits.get().is_some_and(|exits| Arc::strong_count(exits) > 1)
-    }
-}
-
-impl Default for Installed {
-    fn default() -> Self {
-        Self::original(&[], &[])
-    }
-}
-
-impl Installed {
-    /// Says what its bytes are, and of which sequence.
-    pub(super) fn describe(&mut self, status: Status, sequence: Option<Sequence>) {
-        self.status = status;
-        self.sequence = sequence;
-    }
-
-    /// What is installed in a site that has not been changed.
-    pub(super) fn original(bytes: &[u8], returns: &[u32]) -> Self {
-        Self {
-            status: Status::Original,
-            bytes: short::of(bytes),
-            return_offsets: ReturnOffsets::new(),
-            returns: returns.to_vec(),
-            sequence: None,
-            stub: None,
-            generation: 0,
-        }
-    }
-
-    /// Whether return addresses may point into it once its code has been run.
-    #[inline]
-    pub(super) fn has_return_offsets(&self) -> bool {
-        !(self.return_offsets.is_empty() && self.returns.is_empty())
-    }
-
-    /// Offsets to which return addresses may point then.
-    pub(super) fn all_return_offsets(&self) -> ReturnOffsets {
-        let mut return_offsets: ReturnOffsets =
-            self.return_offsets.iter().chain(&self.returns).copied().collect();
-        return_offsets.sort_unstable();
-        return_offsets.dedup();
-        return_offsets
-    }
 }
 
 impl SiteState {
@@ -387,8 +247,6 @@ pub(super) struct States {
     places: Vec<Option<SiteState>>,
     free: Vec<StateIndex>,
     by_site: HashMap<SiteKey, StateIndex, RandomState>,
-    /// How many sites are being changed, until one of them gets a state.
-    expected: usize,
     /// Counts what gives states their versions.
     versions: u64,
     /// Stubs that no site branches to any more, but into which a callee could still return.
@@ -449,7 +307,8 @@ impl States {
     }
 
     /// The place of a registered site. Its state is made from what the site held at its
-    /// registration the first time.
+    /// registration the first time, with room for those of the sites that are changed with it, which
+    /// are so many, this one included.
     ///
     /// The module of a site that has a state is registered: states go with their modules. One that
     /// is of another engine, or was registered once, may have the same key, but is not the same
@@ -458,6 +317,7 @@ impl States {
     pub(super) fn index_of(
         &mut self,
         site: &Site,
+        more: usize,
         check_registered: impl FnOnce() -> Result<()>,
     ) -> Result<StateIndex> {
         if let Some(index) = self.by_site.get(&site.key()) {
@@ -468,22 +328,14 @@ impl States {
             }
         }
         check_registered()?;
-        self.insert_unchanged(site)
-    }
-
-    /// So many sites are about to be changed: when the first of them turns out to have no state, room
-    /// is made for those of all, once.
-    #[inline]
-    pub(super) fn expect_sites(&mut self, len: usize) {
-        self.expected = len;
+        self.insert_unchanged(site, more)
     }
 
     /// Makes the state of a site that has not been changed yet.
     #[inline(never)]
-    fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
-        let expected = mem::take(&mut self.expected);
-        self.by_site.reserve(expected);
-        self.places.reserve(expected);
+    fn insert_unchanged(&mut self, site: &Site, more: usize) -> Result<StateIndex> {
+        self.by_site.reserve(more);
+        self.places.reserve(more);
         // protection: old-bytes-are-compared-before-the-first-patch
         let original = self.original_of(site)?;
         let mut state = SiteState::unchanged(site, original);

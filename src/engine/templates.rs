@@ -157,6 +157,7 @@ impl Templates {
             jump.map(|jump| 1 << 63 | u64::from(jump.offset.get()) << 32 | u64::from(jump.len.get())),
         );
         if let Some((last, number)) = &self.last_site {
+            // protection: the-kind-before-is-of-the-same-words
             if *last == words {
                 return Some(*number);
             }

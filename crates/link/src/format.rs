@@ -20,7 +20,7 @@ pub(crate) const IMAGE_BASE: &str = "__ImageBase";
 
 impl ObjectFormat {
     /// The name in C of a symbol: in Mach-O without the underscore that all names of C start with,
-    /// elsewhere as it is. `None` for one that C cannot name.
+    /// in the other formats as it is. `None` for one that C cannot name.
     ///
     /// Resolvers are asked for symbols as the object has them. One that looks C functions up passes
     /// what it is asked for through [`Graph::format`](crate::Graph::format) and this.

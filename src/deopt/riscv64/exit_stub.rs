@@ -65,9 +65,10 @@ pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
 
 /// What is before the resumption, where the block's context and capture routine are at `shared`.
 fn enter(code: &mut RoomCode<'_>, shared: CodeAddr) {
-    // A distance in a block, which is far smaller than 2 GiB.
+    // A distance in a block, which is far smaller than 2 GiB. Rooms and what they share are multiples of
+    // 16 long, so that the distance is 4 more than one, and no upper part changes within 8 bytes of it.
     let distance = (shared.distance_from(code.next()) - 12) as u32;
-    let call = call(distance).expect("rooms are no distance apart at which one `auipc` does not do");
+    let call = call(distance).expect("one `auipc` reaches both words from a room");
     for word in SAVE.into_iter().chain(call).chain(RESTORE) {
         code.put(&word.to_le_bytes());
     }

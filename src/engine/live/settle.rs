@@ -29,10 +29,10 @@
 //! report a checkpoint may have frames of compiled code. A thread that does not report keeps sites
 //! from being settled, and nothing else.
 
-use super::super::change::MANY;
 use super::{Armed, JumpExchange, OriginalCode, backend, gate, refused};
 use crate::addr::{CodeRange, Len};
 use crate::arch::exchange;
+use crate::engine::change::MANY;
 use crate::engine::observe::Event;
 use crate::engine::retire::{RetiredCode, Until};
 use crate::engine::state::{ExitStubKind, SiteState, StateIndex, States, Status};
@@ -211,6 +211,7 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
         settled: ready.len(),
         ..Settled::default()
     };
+    // Room for those that are found now.
     if states.settling.capacity() == 0 && ready.len() <= MANY {
         ready.clear();
         states.settling = ready;

@@ -141,15 +141,15 @@ fn an_exit_stub_that_is_gone_holds_no_module() {
     assert_eq!(Arc::strong_count(&description), 1);
 }
 
-/// A thread that resumes executes what the site held, where that is more than nops.
-#[test]
-fn real_instructions_are_not_skipped() {
+/// A function whose work is in its site, a shadow of so many bytes, does it when its invalidated site
+/// is resumed. Whether the exit stub is in a block.
+fn resumes_its_work(reserved: u32) -> bool {
     let lab = Lab::new();
     let mut function = identity(1);
-    // The function's work is in its site: a shadow.
-    let (add, site) = (HOST.increment, nops());
-    function.bytes = [add, &site[add.len()..], HOST.ret].concat();
-    function.shape = CallShape::shadow(RESERVED);
+    let (add, len) = (HOST.increment, reserved as usize);
+    let nops = HOST.nop.repeat(len / HOST.nop.len());
+    function.bytes = [add, &nops[add.len()..], HOST.ret].concat();
+    function.shape = CallShape::shadow(reserved);
     let functions = [function];
     let text = Text::new(&functions);
     let module = lab.register(&text, &functions);
@@ -158,38 +158,28 @@ fn real_instructions_are_not_skipped() {
     lab.engine.invalidate(&module.function("f0").unwrap()).unwrap();
     assert_eq!(call(&site, 7), before);
     assert_eq!(lab.deopts.load(Ordering::Relaxed), 1);
+    let states = lab.engine.shared.states.lock();
+    let slot = states.of(site.key()).unwrap().slots().next().unwrap().range();
+    lab.engine.shared.stubs.blocks_of(slot).unwrap()
+}
+
+/// A thread that resumes executes what the site held, where that is more than nops.
+#[test]
+fn real_instructions_are_not_skipped() {
+    assert!(resumes_its_work(RESERVED));
 }
 
 /// What a site held is executed where it was moved to: in the room of a block, or, where that is too
 /// short for it, in an exit stub of its own.
 #[test]
 fn real_instructions_of_any_length_are_executed() {
-    let (mut in_block, mut alone) = (0, 0);
-    for reserved in (RESERVED..=56).step_by(8) {
-        let lab = Lab::new();
-        let mut function = identity(1);
-        let nops = HOST.nop.repeat(56 / HOST.nop.len());
-        let (add, len) = (HOST.increment, reserved as usize);
-        function.bytes = [add, &nops[..len - add.len()], HOST.ret].concat();
-        function.shape = CallShape::shadow(reserved);
-        let functions = [function];
-        let text = Text::new(&functions);
-        let module = lab.register(&text, &functions);
-        let site = module.sites().next().unwrap();
-        let before = call(&site, 7);
-        lab.engine.invalidate(&module.function("f0").unwrap()).unwrap();
-        assert_eq!(call(&site, 7), before);
-        assert_eq!(lab.deopts.load(Ordering::Relaxed), 1);
-        let states = lab.engine.shared.states.lock();
-        let slot = states.of(site.key()).unwrap().slots().next().unwrap().range();
-        match lab.engine.shared.stubs.blocks_of(slot).unwrap() {
-            true => in_block += 1,
-            false => alone += 1,
-        }
-    }
-    assert!(in_block > 0);
+    let in_block = (RESERVED..=56)
+        .step_by(8)
+        .filter(|reserved| resumes_its_work(*reserved));
+    let in_block = in_block.count();
+    println!("{in_block} of 6 lengths are in blocks");
     // On PowerPC64 a room has place for all of these.
-    assert!(cfg!(target_arch = "powerpc64") || alone > 0);
+    assert!(in_block < 6 || cfg!(target_arch = "powerpc64"));
 }
 
 /// Sites that held other bytes than the one before.

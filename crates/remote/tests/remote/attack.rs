@@ -46,7 +46,7 @@ const DIRECT: [(&str, Attack); 9] = [
         copy != libc::MAP_FAILED && protect(copy as u64, len, RW)
     }),
     (
-        "mremap elsewhere that leaves the first, made writable",
+        "mremap to another place that leaves the first, made writable",
         |at, len| {
             let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
             // SAFETY: the kernel only does that with private memory.

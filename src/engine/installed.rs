@@ -1,0 +1,157 @@
+//! What a site holds: bytes, and what is known of them.
+//!
+//! Problem: a commit has no time to build what becomes the state of a site, and most sites of a
+//! large transaction have never been changed and hold the same. Approach: all that changes with a
+//! site's bytes is one [`Installed`], made when the change is prepared; the commit exchanges the
+//! pointer to it. Sites that have not been changed share one.
+//!
+//! Invariants: what is shared has no stub and is never changed; a site whose state changes where it
+//! is, as one that is settled or lost, gets its own first.
+
+use core::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use super::observe::CodeOwner;
+use super::state::Status;
+use crate::memory::StubSlot;
+use crate::memory::short::{self, Bytes};
+use crate::sequence::Sequence;
+
+/// Offsets in a site to which return addresses may point, ascending. Most sites have none.
+pub(super) type ReturnOffsets = Vec<u32>;
+
+/// What is installed in a site, and what is known of it.
+pub(super) struct Installed {
+    pub(super) status: Status,
+    pub(super) bytes: Bytes,
+    /// Offsets to which return addresses may point, from bytes that have been replaced. Ascending.
+    pub(super) return_offsets: ReturnOffsets,
+    /// Offsets to which calls of the bytes return. Ascending.
+    pub(super) returns: ReturnOffsets,
+    /// The sequence that is installed now, or was when the site was invalidated.
+    pub(super) sequence: Option<Sequence>,
+    pub(super) stub: Option<Box<Stub>>,
+    /// Counts the changes.
+    pub(super) generation: u64,
+}
+
+impl Default for Installed {
+    fn default() -> Self {
+        Self::original(&[], &[])
+    }
+}
+
+impl Installed {
+    /// Says what its bytes are, and of which sequence.
+    pub(super) fn describe(&mut self, status: Status, sequence: Option<Sequence>) {
+        self.status = status;
+        self.sequence = sequence;
+    }
+
+    /// What is installed in a site that has not been changed.
+    pub(super) fn original(bytes: &[u8], returns: &[u32]) -> Self {
+        Self {
+            status: Status::Original,
+            bytes: short::of(bytes),
+            return_offsets: ReturnOffsets::new(),
+            returns: returns.to_vec(),
+            sequence: None,
+            stub: None,
+            generation: 0,
+        }
+    }
+
+    /// Whether return addresses may point into it once its code has been run.
+    #[inline]
+    pub(super) fn has_return_offsets(&self) -> bool {
+        !(self.return_offsets.is_empty() && self.returns.is_empty())
+    }
+
+    /// Offsets to which return addresses may point then.
+    pub(super) fn all_return_offsets(&self) -> ReturnOffsets {
+        let mut return_offsets: ReturnOffsets =
+            self.return_offsets.iter().chain(&self.returns).copied().collect();
+        return_offsets.sort_unstable();
+        return_offsets.dedup();
+        return_offsets
+    }
+}
+
+/// What is installed in a site, held by a pointer: what a commit exchanges. Sites that have not been
+/// changed share what they hold with those that hold the same.
+pub(super) enum Held {
+    /// Its own.
+    Own(Box<Installed>),
+    /// What sites like it held when they were registered.
+    Original(Arc<Installed>),
+}
+
+impl Held {
+    /// To be changed in place: what is shared is not.
+    pub(super) fn own(&mut self) -> &mut Installed {
+        if let Self::Original(shared) = self {
+            *self = Self::Own(Box::new(Installed::original(&shared.bytes, &shared.returns)));
+        }
+        match self {
+            Self::Own(own) => own,
+            Self::Original(_) => unreachable!("it has just been made its own"),
+        }
+    }
+
+    /// Takes out its stub. What is shared has none.
+    pub(super) fn take_stub(&mut self) -> Option<Box<Stub>> {
+        match self {
+            Self::Own(own) => own.stub.take(),
+            Self::Original(_) => None,
+        }
+    }
+}
+
+impl Deref for Held {
+    type Target = Installed;
+
+    #[inline]
+    fn deref(&self) -> &Installed {
+        match self {
+            Self::Own(own) => own,
+            Self::Original(shared) => shared,
+        }
+    }
+}
+
+/// Out-of-line code of a sequence.
+pub(super) struct Stub {
+    pub(super) slot: StubSlot,
+    pub(super) owner: CodeOwner,
+    pub(super) code: Bytes,
+    /// Whether a callee of it could return into it.
+    pub(super) calls: bool,
+    /// One more than there are exits that resume in it, if there ever was one.
+    exits: OnceLock<StubReference>,
+}
+
+/// Held by an exit that resumes in a stub, which is not freed before.
+pub(super) type StubReference = Arc<()>;
+
+impl Stub {
+    /// One whose code is not there yet.
+    pub(super) fn empty(slot: StubSlot, owner: CodeOwner) -> Box<Self> {
+        Box::new(Self {
+            slot,
+            owner,
+            code: Bytes::new(),
+            calls: true,
+            exits: OnceLock::new(),
+        })
+    }
+
+    /// For an exit that resumes in it.
+    pub(super) fn reference(&self) -> StubReference {
+        Arc::clone(self.exits.get_or_init(StubReference::default))
+    }
+
+    /// Whether there is an exit that resumes in it.
+    pub(super) fn is_referenced(&self) -> bool {
+        self.exits.get().is_some_and(|exits| Arc::strong_count(exits) > 1)
+    }
+}
