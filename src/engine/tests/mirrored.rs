@@ -192,6 +192,29 @@ fn what_is_written_here_is_executed_and_published_there() {
     assert!(glass.mapped.lock().is_empty(), "it was told what was freed");
 }
 
+/// What a site jumps to is published with it: exit stubs, and the stub of a sequence that has none.
+#[test]
+fn stubs_are_published_with_their_sites() {
+    let glass = Arc::new(Glass::default());
+    let (engine, _module, site) = loaded(&glass);
+    let has_published = || {
+        let states = engine.shared.states.lock();
+        let state = states.of(site.key()).unwrap();
+        assert!(state.slots().next().is_some());
+        state.slots().all(|slot| glass.has_published(slot.range()))
+    };
+    // Too long for the site.
+    let long = (0..40).fold(Sequence::new().mov(result(), arg(0)), |long, _| {
+        long.add(result(), 1u64)
+    });
+    glass.published.lock().clear();
+    engine.patch_site(&site, &long).unwrap();
+    assert!(has_published());
+    glass.published.lock().clear();
+    engine.patch_site(&site, &hit(16)).unwrap();
+    assert!(has_published());
+}
+
 /// All or nothing holds for who publishes, too; its error is handed on as it is.
 #[test]
 fn what_cannot_be_published_is_rolled_back() {
