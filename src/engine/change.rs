@@ -241,8 +241,6 @@ pub(super) struct ChangeSet {
     is_sorted: bool,
     /// Whether some of them abandon code.
     ends: bool,
-    /// The most bytes that are written of a site.
-    longest: usize,
     pub(super) level: Level,
     /// Whether some of them would have been prepared otherwise, had their code been run.
     pub(super) until_run: bool,
@@ -283,7 +281,6 @@ impl Default for ChangeSet {
             of_stubs: Vec::new(),
             is_sorted: true,
             ends: false,
-            longest: 0,
             level: Level::Immediate,
             until_run: false,
             has_code: false,
@@ -345,11 +342,6 @@ impl ChangeSet {
         self.ranges.reserve(len);
     }
 
-    /// How many sites have been looked at: changed, or left as they are.
-    pub(super) fn seen(&self) -> usize {
-        self.changes.len() + self.unchanged + self.invalidated.len()
-    }
-
     /// Adds a change of a site that holds `old`.
     ///
     /// # Errors
@@ -361,7 +353,6 @@ impl ChangeSet {
         // Whether code is abandoned, which nobody may execute afterwards.
         self.ends |= matches!(change.status, Status::Invalidated | Status::Redirected);
         self.until_run |= change.until_run;
-        self.longest = self.longest.max(old.len());
         self.has_code |= !change.exit_stubs.is_empty() || change.old_stub != OldStub::None;
         match &change.exchange {
             None => self.quiescent += 1,
@@ -398,7 +389,8 @@ impl ChangeSet {
         if !self.is_sorted {
             self.sort(states)?;
         }
-        self.found.make_room(self.longest);
+        let longest = self.writes.iter().map(|write| write.new.len());
+        self.found.make_room(longest.fold(0, usize::max));
         self.of_sites = self.ranges.len();
         // protection: stubs-are-published-with-their-sites
         if !self.of_stubs.is_empty() {
@@ -495,7 +487,7 @@ impl ChangeSet {
         self.invalidated.clear();
         self.found.clear();
         self.of_stubs.clear();
-        (self.unchanged, self.quiescent, self.longest) = (0, 0, 0);
+        (self.unchanged, self.quiescent) = (0, 0);
         (self.is_sorted, self.ends) = (true, false);
         (self.until_run, self.has_code, self.exposed) = (false, false, false);
         self.rewrites = false;

@@ -36,6 +36,7 @@ pub(super) struct Installed {
 }
 
 impl Default for Installed {
+    #[inline]
     fn default() -> Self {
         Self::original(&[], &[])
     }
@@ -43,12 +44,14 @@ impl Default for Installed {
 
 impl Installed {
     /// Says what its bytes are, and of which sequence.
+    #[inline]
     pub(super) fn describe(&mut self, status: Status, sequence: Option<Sequence>) {
         self.status = status;
         self.sequence = sequence;
     }
 
     /// What is installed in a site that has not been changed.
+    #[inline]
     pub(super) fn original(bytes: &[u8], returns: &[u32]) -> Self {
         Self {
             status: Status::Original,
@@ -88,6 +91,7 @@ pub(super) enum Held {
 
 impl Held {
     /// To be changed in place: what is shared is not.
+    #[inline]
     pub(super) fn own(&mut self) -> &mut Installed {
         if let Self::Original(shared) = self {
             *self = Self::Own(Box::new(Installed::original(&shared.bytes, &shared.returns)));
@@ -99,6 +103,7 @@ impl Held {
     }
 
     /// Takes out its stub. What is shared has none.
+    #[inline]
     pub(super) fn take_stub(&mut self) -> Option<Box<Stub>> {
         match self {
             Self::Own(own) => own.stub.take(),
@@ -135,6 +140,7 @@ pub(super) type StubReference = Arc<()>;
 
 impl Stub {
     /// One whose code is not there yet.
+    #[inline]
     pub(super) fn empty(slot: StubSlot, owner: CodeOwner) -> Box<Self> {
         Box::new(Self {
             slot,
@@ -151,6 +157,7 @@ impl Stub {
     }
 
     /// Whether there is an exit that resumes in it.
+    #[inline]
     pub(super) fn is_referenced(&self) -> bool {
         self.exits.get().is_some_and(|exits| Arc::strong_count(exits) > 1)
     }

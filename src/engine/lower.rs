@@ -202,7 +202,7 @@ impl Ahead {
             let (Request::Patch(sequence) | Request::Redirect(sequence)) = request else {
                 continue;
             };
-            let Ok(index) = states.index_of(&site, 1, || shared.check_registered(&site)) else {
+            let Ok(index) = states.index_of(&site, || shared.check_registered(&site)) else {
                 continue;
             };
             let room = states.installed_room();

@@ -37,6 +37,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
     let shared = &engine.shared;
     let since = shared.observers.now();
     states.retired.make_room(requests.len());
+    states.expect_sites(requests.len());
     let mut set = states.room();
     set.reserve(requests.len());
     let of = requests.len();
@@ -44,8 +45,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         if since.is_some() {
             tell_progress(shared, &set, of);
         }
-        let more = of - set.seen();
-        let index = states.index_of(&site, more, || shared.check_registered(&site))?;
+        let index = states.index_of(&site, || shared.check_registered(&site))?;
         let room = states.installed_room();
         let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
         match preparation.change(request) {
@@ -68,6 +68,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         preparation.release();
         Ok(())
     });
+    states.expect_sites(0);
     if let Err(error) = collected.and_then(|()| set.seal(states, shared.level)) {
         // protection: stubs-of-refused-transactions-are-freed
         set.release(shared);
@@ -85,7 +86,7 @@ const STRETCH: usize = if cfg!(test) { 4 } else { 4096 };
 /// Tells observers how far a transaction is prepared, if it is long.
 #[cold]
 fn tell_progress(shared: &Shared, set: &ChangeSet, of: usize) {
-    let prepared = set.seen();
+    let prepared = set.changes.len() + set.unchanged + set.invalidated.len();
     if prepared > 0 && prepared % STRETCH == 0 {
         shared.observers.tell(&Event::Preparing { prepared, of });
     }

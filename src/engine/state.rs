@@ -247,6 +247,8 @@ pub(super) struct States {
     places: Vec<Option<SiteState>>,
     free: Vec<StateIndex>,
     by_site: HashMap<SiteKey, StateIndex, RandomState>,
+    /// How many sites are being changed, until one of them gets a state.
+    expected: usize,
     /// Counts what gives states their versions.
     versions: u64,
     /// Stubs that no site branches to any more, but into which a callee could still return.
@@ -307,8 +309,7 @@ impl States {
     }
 
     /// The place of a registered site. Its state is made from what the site held at its
-    /// registration the first time, with room for those of the sites that are changed with it, which
-    /// are so many, this one included.
+    /// registration the first time.
     ///
     /// The module of a site that has a state is registered: states go with their modules. One that
     /// is of another engine, or was registered once, may have the same key, but is not the same
@@ -317,7 +318,6 @@ impl States {
     pub(super) fn index_of(
         &mut self,
         site: &Site,
-        more: usize,
         check_registered: impl FnOnce() -> Result<()>,
     ) -> Result<StateIndex> {
         if let Some(index) = self.by_site.get(&site.key()) {
@@ -328,14 +328,22 @@ impl States {
             }
         }
         check_registered()?;
-        self.insert_unchanged(site, more)
+        self.insert_unchanged(site)
+    }
+
+    /// So many sites are being changed: when the first of them turns out to have no state, room is made
+    /// for those of all, once. None are, when that has ended.
+    #[inline]
+    pub(super) fn expect_sites(&mut self, len: usize) {
+        self.expected = len;
     }
 
     /// Makes the state of a site that has not been changed yet.
     #[inline(never)]
-    fn insert_unchanged(&mut self, site: &Site, more: usize) -> Result<StateIndex> {
-        self.by_site.reserve(more);
-        self.places.reserve(more);
+    fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
+        let expected = mem::take(&mut self.expected);
+        self.by_site.reserve(expected);
+        self.places.reserve(expected);
         // protection: old-bytes-are-compared-before-the-first-patch
         let original = self.original_of(site)?;
         let mut state = SiteState::unchanged(site, original);

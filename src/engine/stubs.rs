@@ -32,7 +32,7 @@ impl Engine {
 }
 
 fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequence) -> Result<CodeAddr> {
-    let index = states.index_of(site, 1, || shared.check_registered(site))?;
+    let index = states.index_of(site, || shared.check_registered(site))?;
     let mut preparation = Preparation::new(shared, states, index, site, false, Box::default());
     let placed = state::check_changeable(site, preparation.old.status)
         .and_then(|()| preparation.copy_out_of_line(sequence));
