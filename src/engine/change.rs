@@ -14,6 +14,7 @@
 //! state of each site still has the version for which its change was prepared, so what was derived
 //! from the state is true then.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,7 @@ use crate::invariant::OrAbort;
 use crate::memory::short::{self, Bytes};
 use crate::memory::{self, Alias, CodeMemory, PageRun};
 use crate::publish::{CoarseTime, Level, QuiescentState, Stopped};
-use crate::site::Site;
+use crate::site::{Module, Site, SiteKey};
 use crate::{Error, Result};
 
 /// Which of the two states of a changed site.
@@ -63,7 +64,9 @@ impl SiteWrite {
 
 /// The change of one site.
 pub(super) struct SiteChange {
-    pub(super) site: Site,
+    pub(super) site: SiteKey,
+    /// The number of its module among those of the transaction.
+    pub(super) module: u32,
     /// Where the site's state is.
     pub(super) index: StateIndex,
     /// The version of the state for which this was prepared.
@@ -225,6 +228,8 @@ impl SameMemory {
 /// The changes of a transaction, and what they are together.
 pub(super) struct ChangeSet {
     pub(super) changes: Vec<SiteChange>,
+    /// In the order in which changes came; the same is there again where another was in between.
+    modules: SmallVec<[Module; 1]>,
     /// What is written of each.
     pub(super) writes: Vec<SiteWrite>,
     /// How many of them are of quiescent sites: the first.
@@ -273,6 +278,7 @@ impl Default for ChangeSet {
     fn default() -> Self {
         Self {
             changes: Vec::new(),
+            modules: SmallVec::new(),
             writes: Vec::new(),
             quiescent: 0,
             memories: SmallVec::new(),
@@ -300,7 +306,7 @@ impl Default for ChangeSet {
 fn note(
     memories: &mut SmallVec<[SameMemory; 1]>,
     (writes, ranges): (&mut Vec<SiteWrite>, &mut Vec<CodeRange>),
-    change: &SiteChange,
+    (site, change): (&Site, &SiteChange),
     old: &Bytes,
 ) -> Result<()> {
     let (number, new) = (writes.len(), &change.installed.bytes);
@@ -319,7 +325,7 @@ fn note(
         return Ok(());
     }
     ranges.push(change.range);
-    let memory = change.site.memory_at(change.range.start())?;
+    let memory = site.memory_at(change.range.start())?;
     let is_of = Arc::as_ptr(memory).addr();
     match memories.last_mut() {
         Some(last) if last.is_of == is_of && last.changes.end == number => last.changes.end += 1,
@@ -332,6 +338,12 @@ fn note(
         }),
     }
     Ok(())
+}
+
+/// The module of a change of a transaction that has sites in these.
+fn module<'m>(modules: &'m [Module], change: &SiteChange) -> &'m Module {
+    let module = modules.get(change.module as usize);
+    module.or_abort("the module of each change is one of the transaction's")
 }
 
 impl ChangeSet {
@@ -347,7 +359,7 @@ impl ChangeSet {
     /// # Errors
     /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
     #[inline(always)] // Called, it copies the change once more.
-    pub(super) fn add(&mut self, change: SiteChange, old: &Bytes) -> Result<()> {
+    pub(super) fn add(&mut self, site: &Site, mut change: SiteChange, old: &Bytes) -> Result<()> {
         let last = self.changes.last();
         self.is_sorted &= last.is_none_or(|last| last.order() <= change.order());
         // Whether code is abandoned, which nobody may execute afterwards.
@@ -368,10 +380,28 @@ impl ChangeSet {
             self.of_stubs.push(stub.slot.range());
         }
         let (writes, ranges) = (&mut self.writes, &mut self.ranges);
-        let added = note(&mut self.memories, (writes, ranges), &change, old);
+        let added = note(&mut self.memories, (writes, ranges), (site, &change), old);
+        let known = self.has_module(site) as usize;
+        change.module = (self.modules.len() - known) as u32;
         // Here in any case: what was made for it is freed with the others.
         self.changes.push(change);
         added
+    }
+
+    /// Whether the module that was kept last is that of this site.
+    #[inline]
+    fn has_module(&self, site: &Site) -> bool {
+        self.modules
+            .last()
+            .is_some_and(|last| last.is_same(site.module()))
+    }
+
+    /// Keeps the module of a site of which a change has just been added.
+    #[inline]
+    pub(super) fn keep_module(&mut self, site: Cow<'_, Site>) {
+        if !self.has_module(&site) {
+            self.modules.push(site.into_owned().into_module());
+        }
     }
 
     /// Brings the changes into their order and finds what they are together. `stopped` is how
@@ -425,9 +455,25 @@ impl ChangeSet {
             let state = states.at(change.index);
             let state = state.expect("nobody has unregistered the site of a change that is being prepared");
             let lists = (&mut self.writes, &mut self.ranges);
-            note(&mut self.memories, lists, change, &state.installed.bytes)?;
+            let site = module(&self.modules, change).handle(change.site.index);
+            note(&mut self.memories, lists, (&site, change), &state.installed.bytes)?;
         }
         Ok(())
+    }
+
+    /// The sites of its changes.
+    pub(super) fn sites(&self) -> impl Iterator<Item = Site> {
+        self.changes.iter().map(|change| self.site(change))
+    }
+
+    /// The site of one of its changes.
+    pub(super) fn site(&self, change: &SiteChange) -> Site {
+        self.module(change).handle(change.site.index)
+    }
+
+    /// Its module.
+    pub(super) fn module(&self, change: &SiteChange) -> &Module {
+        module(&self.modules, change)
     }
 
     /// The changes of live sites, to be undone or retired.
@@ -459,7 +505,7 @@ impl ChangeSet {
     pub(super) fn records(&self) -> impl ExactSizeIterator<Item = Record<'_>> {
         let both = self.changes.iter().zip(&self.writes);
         both.map(|(change, write)| Record {
-            site: change.site.key(),
+            site: change.site,
             addr: write.at,
             // What has been replaced is in its place.
             // protection: journal-has-both-sides
@@ -483,6 +529,7 @@ impl ChangeSet {
         room.truncate(FEW);
         self.writes.clear();
         self.memories.clear();
+        self.modules.clear();
         self.ranges.clear();
         self.invalidated.clear();
         self.found.clear();

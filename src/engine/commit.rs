@@ -266,17 +266,22 @@ impl ChangeSet {
         // protection: sites-still-current
         let is_current = self.changes.iter().all(|change| is_current(change, states));
         // protection: not-run-is-checked-at-commit
-        if is_current && !(self.until_run && self.changes.iter().any(has_run)) {
+        if is_current && !(self.until_run && self.changes.iter().any(|change| self.has_run(change))) {
             return Ok(());
         }
         let fault = self.why_not_current(states);
         Err(self.found.note(fault))
     }
 
+    /// Whether code may have run since its change was prepared as for code that has not.
+    fn has_run(&self, change: &SiteChange) -> bool {
+        change.until_run && self.module(change).is_released()
+    }
+
     #[cold]
     fn why_not_current(&self, states: &States) -> Fault {
         let mut changes = self.changes.iter().enumerate();
-        let stale = changes.find(|(_, change)| !is_current(change, states) || has_run(change));
+        let stale = changes.find(|(_, change)| !is_current(change, states) || self.has_run(change));
         let (number, change) = stale.or_abort("one was found that is not current");
         match states.at(change.index).map(|state| state.installed.status) {
             Some(Status::Lost) => Fault::Lost(number),
@@ -300,12 +305,12 @@ impl ChangeSet {
         else {
             return error.into();
         };
-        let mut changes = self.changes.iter();
-        match changes.find(|change| change.site.range().contains(at)) {
-            Some(change) => Error::ThreadInSite {
-                site: change.site.name(),
+        let mut sites = self.sites();
+        match sites.find(|site| site.range().contains(at)) {
+            Some(site) => Error::ThreadInSite {
+                site: site.name(),
                 thread,
-                offset: Len::new(at.distance_from(change.site.addr()) as u32),
+                offset: Len::new(at.distance_from(site.addr()) as u32),
                 returns,
             },
             None => error.into(),
@@ -331,7 +336,7 @@ impl ChangeSet {
         for change in &mut self.changes {
             states.keep_exit_stubs(change.index, &mut change.exit_stubs);
             if change.exchange.is_some() {
-                states.note_closed(change.index, change.site.key());
+                states.note_closed(change.index, change.site);
                 if change
                     .exchange
                     .as_ref()
@@ -379,11 +384,6 @@ fn is_current(change: &SiteChange, states: &States) -> bool {
     states
         .at(change.index)
         .is_some_and(|state| state.is_still(change.version))
-}
-
-/// Whether code may have run since its change was prepared as for code that has not.
-fn has_run(change: &SiteChange) -> bool {
-    change.until_run && change.site.module().is_released()
 }
 
 /// The bytes of a site in which no thread may be, or return to, while they change. At the site's

@@ -93,14 +93,14 @@ impl FirstFault {
 pub(super) fn explain(set: &mut ChangeSet) -> Error {
     let fault = set.found.fault.take().or_abort("whoever fails notes why");
     let change = |number: usize| set.changes.get(number).or_abort(ONE_OF_CHANGES);
-    let name = |number| change(number).site.name();
+    let name = |number| set.site(change(number)).name();
     let cause = match fault {
         Fault::Refused(error) => error,
         Fault::Stale(number) => Error::SiteChanged { site: name(number) },
         Fault::Lost(number) => Error::SiteLost { site: name(number) },
         Fault::Changed(number, side) => changed(set, number, side),
     };
-    let in_doubt = |change: &SiteChange| Some((*change.site.name(), change.fate?));
+    let in_doubt = |change: &SiteChange| Some((*set.site(change).name(), change.fate?));
     let sites: Vec<(SiteName, _)> = set.changes.iter().filter_map(in_doubt).collect();
     if sites.is_empty() {
         return cause;
@@ -119,7 +119,7 @@ fn changed(set: &ChangeSet, number: usize, side: Side) -> Error {
     let expected = write.side(side);
     let found = set.found.bytes.get(..expected.len());
     Error::BytesChanged {
-        site: change.site.name(),
+        site: set.site(change).name(),
         expected: expected.to_vec(),
         found: found.or_abort("there is room for the longest site").to_vec(),
     }

@@ -19,12 +19,10 @@ use parking_lot::MutexGuard;
 use super::commit::Prepared;
 use super::lower::{Ahead, AllAhead};
 use super::observe::Boxed;
+use super::requests::Requests;
 use super::state::States;
-use super::transaction::{IfInvalid, Request};
 use super::{Engine, Shared, prepare};
 use crate::Result;
-use crate::sequence::Sequence;
-use crate::site::Site;
 
 /// So many changes lower without the lock after a thread has waited: what it costs one that is alone
 /// by then, some percent of each, stays small.
@@ -172,7 +170,7 @@ impl Shared {
     pub(super) fn with_prepared<'e, 's, R>(
         &self,
         engine: &'e Engine,
-        changes: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)> + Clone,
+        changes: impl Requests<'s>,
         grace_period: bool,
         then: impl FnOnce(&mut States, Prepared<'e>) -> Boxed<R>,
     ) -> Result<R> {
@@ -190,7 +188,7 @@ impl Shared {
     fn with_lowered<'e, 's, R>(
         &self,
         engine: &'e Engine,
-        changes: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)> + Clone,
+        changes: impl Requests<'s>,
         grace_period: bool,
         then: impl FnOnce(&mut States, Prepared<'e>) -> Boxed<R>,
     ) -> Result<R> {

@@ -21,8 +21,8 @@ use super::Shared;
 use super::installed::Stub;
 use super::observe::CodeOwner;
 use super::prepare::Preparation;
+use super::requests::{Request, Requests};
 use super::state::{ExitStub, ExitStubKind, States};
-use super::transaction::{IfInvalid, Request};
 use crate::Result;
 use crate::arch::{OnReturn, SiteContext};
 use crate::latency::{self, Stage};
@@ -194,17 +194,15 @@ impl Ahead {
     pub(super) fn look<'s>(
         shared: &Shared,
         states: &mut States,
-        requests: impl Iterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
+        requests: impl Requests<'s>,
         grace_period: bool,
     ) -> Vec<Self> {
         let mut found = Vec::new();
-        for (site, request, _) in requests {
+        let looked = requests.try_each(|site, request, _| {
             let (Request::Patch(sequence) | Request::Redirect(sequence)) = request else {
-                continue;
+                return Ok(());
             };
-            let Ok(index) = states.index_of(&site, || shared.check_registered(&site)) else {
-                continue;
-            };
+            let index = states.index_of(&site, || shared.check_registered(&site))?;
             let room = states.installed_room();
             let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
             let needed = preparation.needs_lowering(sequence);
@@ -223,12 +221,16 @@ impl Ahead {
                     for_template,
                     exit_stubs,
                     lowered: None,
-                    site,
+                    site: site.into_owned(),
                 }),
                 None => shared.release(exit_stubs, None),
             }
             states.keep_room(new);
-        }
+            Ok(())
+        });
+        // What is refused here is refused again where the change is prepared, and those behind it
+        // with it.
+        drop(looked);
         found
     }
 

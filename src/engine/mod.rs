@@ -56,8 +56,10 @@ mod module;
 mod observe;
 mod plan;
 mod prepare;
+mod requests;
 mod retire;
 mod state;
+mod state_table;
 mod stubs;
 mod templates;
 #[cfg(test)]
@@ -100,9 +102,9 @@ use crate::{Error, Result};
 use installed::Stub;
 use lock::Contention;
 use observe::Observers;
+use requests::{IfInvalid, Request, Requests};
 use retire::{RetiredCode, Until};
 use state::{ExitStub, States};
-use transaction::{IfInvalid, Request};
 
 /// Patches the sites of registered modules. Cloning clones a handle.
 #[derive(Clone)]
@@ -229,10 +231,7 @@ impl Engine {
 
     /// Changes sites that are different ones, as a transaction of them does, but without collecting
     /// them.
-    fn change<'s>(
-        &self,
-        changes: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)> + Clone,
-    ) -> Result<Receipt> {
+    fn change<'s>(&self, changes: impl Requests<'s>) -> Result<Receipt> {
         // protection: one-lock-over-a-patch
         self.shared
             .with_prepared(self, changes, false, |states, prepared| {
@@ -553,10 +552,7 @@ impl Shared {
         }
         let since = (Moment::now(), self.observers.now());
         let mut slots = Vec::new();
-        for site in module.sites() {
-            let Some(code) = states.remove(site.key()) else {
-                continue;
-            };
+        for code in states.remove(module.id()) {
             slots.extend(code.slots);
             for stub in code.stubs {
                 // protection: what-an-exit-resumes-to-outlives-its-module

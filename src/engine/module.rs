@@ -1,7 +1,7 @@
 //! What is asked of a module and done by its engine: sites do not know of engines, so these methods
 //! are here.
 
-use super::transaction::Request;
+use super::requests::Request;
 use super::{Engine, IfInvalid, Receipt, Shared};
 use crate::addr::RecordId;
 use crate::sequence::Sequence;

@@ -404,7 +404,7 @@ impl Shared {
     #[cold]
     pub(super) fn tell_made(&self, set: &ChangeSet) {
         for change in &set.changes {
-            let site = &change.site;
+            let site = &set.site(change);
             if let Some(stub) = &change.installed.stub {
                 let kind = CodeKind::at(site, CodeKind::Stub);
                 self.tell_placed(site, kind, stub.slot.range(), stub.owner.generation);
@@ -427,7 +427,7 @@ pub(super) fn committed(shared: &Shared, states: &States, since: Instant) {
             .at(change.index)
             .or_abort("a site that was written has a state");
         shared.observers.tell(&Event::Changed(Changed {
-            site: &change.site,
+            site: &set.site(change),
             became: state.installed.status,
             generation: state.installed.generation,
             sites: set.changes.len(),

@@ -2,16 +2,17 @@
 
 use core::fmt;
 
-use super::change::{Side, SiteChange, SiteWrite};
+use super::change::{ChangeSet, Side, SiteChange, SiteWrite};
 use super::commit::Prepared;
 use crate::addr::CodeAddr;
+use crate::site::Site;
 use crate::verify::{self, ListingLine};
 
 impl fmt::Debug for Prepared<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let changes = self.set().into_iter().flat_map(|set| &set.changes);
+        let sites = |set| ChangeSet::sites(set).collect::<Vec<_>>();
         f.debug_list()
-            .entries(changes.map(|change| &change.site))
+            .entries(self.set().into_iter().flat_map(sites))
             .finish()
     }
 }
@@ -29,7 +30,7 @@ impl fmt::Display for Prepared<'_> {
             if number > 0 {
                 writeln!(f)?;
             }
-            show(f, change, write)?;
+            show(f, (&set.site(change), change), write)?;
         }
         Ok(())
     }
@@ -37,27 +38,27 @@ impl fmt::Display for Prepared<'_> {
 
 /// One site: a line with its address, ID, reserved length and slack, then what it holds and
 /// what will.
-fn show(f: &mut fmt::Formatter<'_>, change: &SiteChange, write: &SiteWrite) -> fmt::Result {
-    let (reserved, used) = (change.site.reserved().get(), change.used.get());
+fn show(f: &mut fmt::Formatter<'_>, (site, change): (&Site, &SiteChange), write: &SiteWrite) -> fmt::Result {
+    let (reserved, used) = (site.reserved().get(), change.used.get());
     let slack = reserved.saturating_sub(used);
     writeln!(
         f,
         "{}: {reserved} bytes reserved, {used} used, {slack} slack",
-        change.site.name()
+        site.name()
     )?;
     for (title, side) in [("before", Side::Old), ("after", Side::New)] {
         writeln!(f, "  {title}")?;
-        listing(f, change, write.at, write.side(side))?;
+        listing(f, site, write.at, write.side(side))?;
     }
     if let Some(stub) = &change.installed.stub {
         writeln!(f, "  stub")?;
-        listing(f, change, stub.slot.addr(), &stub.code)?;
+        listing(f, site, stub.slot.addr(), &stub.code)?;
     }
     Ok(())
 }
 
-fn listing(f: &mut fmt::Formatter<'_>, change: &SiteChange, addr: CodeAddr, bytes: &[u8]) -> fmt::Result {
-    for line in verify::disassemble(change.site.module().arch(), addr, bytes) {
+fn listing(f: &mut fmt::Formatter<'_>, site: &Site, addr: CodeAddr, bytes: &[u8]) -> fmt::Result {
+    for line in verify::disassemble(site.module().arch(), addr, bytes) {
         writeln!(f, "    {}", Listed(&line))?;
     }
     Ok(())

@@ -11,9 +11,9 @@ use super::installed::{Held, Installed, ReturnOffsets, Stub};
 use super::live::{self, JumpExchange};
 use super::lower::{CodePlace, Lowered, Lowering, check_and_fill};
 use super::observe::{Boxed, CodeOwner, Event};
+use super::requests::{IfInvalid, Request, Requests};
 use super::state::{self, ExitStub, ExitStubKind, SiteState, StateIndex, States, Status};
 use super::templates::Templates;
-use super::transaction::{IfInvalid, Request};
 use super::{Engine, Shared, calls};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
@@ -31,17 +31,17 @@ static EXIT: LazyLock<Sequence> = LazyLock::new(|| Sequence::new().jump(Target::
 pub(super) fn prepare<'e, 's, const AHEAD: bool>(
     engine: &'e Engine,
     states: &mut States,
-    mut requests: impl ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)>,
+    requests: impl Requests<'s>,
     grace_period: bool,
 ) -> Boxed<Prepared<'e>> {
     let shared = &engine.shared;
     let since = shared.observers.now();
-    states.retired.make_room(requests.len());
-    states.expect_sites(requests.len());
+    let of = requests.count();
+    states.retired.make_room(of);
+    states.expect_sites(of);
     let mut set = states.room();
-    set.reserve(requests.len());
-    let of = requests.len();
-    let collected = requests.try_for_each(|(site, request, if_invalid)| {
+    set.reserve(of);
+    let collected = requests.try_each(|site, request, if_invalid| {
         if since.is_some() {
             tell_progress(shared, &set, of);
         }
@@ -52,12 +52,14 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
             Ok(Some(used)) => {
                 let old = &preparation.old.bytes;
                 let change = preparation.finish(index, used);
-                return set.add(change, old);
+                let added = set.add(&site, change, old);
+                set.keep_module(site);
+                return added;
             }
             Ok(None) => set.unchanged += 1,
             // protection: a-site-that-is-named-is-meant
             Err(Error::SiteInvalidated { .. }) if if_invalid == IfInvalid::Leave => {
-                set.invalidated.push(site.clone());
+                set.invalidated.push(preparation.site.clone());
             }
             Err(error) => {
                 // protection: stubs-of-refused-changes-are-freed
@@ -156,7 +158,8 @@ impl<'a> Preparation<'a> {
     fn finish(self, index: StateIndex, used: Len) -> SiteChange {
         let (old, installed) = (self.old, self.new);
         SiteChange {
-            site: self.site.clone(),
+            site: self.site.key(),
+            module: 0,
             index,
             version: self.state.version(),
             range: self.gate.unwrap_or(self.state.lasting.range),

@@ -4,10 +4,8 @@
 use core::cell::{Cell, RefCell};
 use core::mem;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use super::change::{ChangeSet, FEW, MANY};
@@ -17,6 +15,8 @@ use super::journal::{Journal, JournalEntry, Record};
 use super::live::{Armed, Settling};
 use super::observe::CodeOwner;
 use super::retire::{RetireList, RetiredCode};
+pub(super) use super::state_table::StateIndex;
+use super::state_table::{Places, StateTable};
 use super::templates::Templates;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{Arch, SiteKind};
@@ -24,7 +24,7 @@ use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
 use crate::memory::short;
 use crate::publish::CoarseTime;
-use crate::site::{Module, Site, SiteKey};
+use crate::site::{ModuleId, Site, SiteKey};
 use crate::verify::{self, Original};
 use crate::{Error, Result};
 
@@ -79,8 +79,6 @@ pub(super) struct SiteState {
 
 /// What stays with a site whatever is installed.
 pub(super) struct Lasting {
-    /// The site's module, which is registered as long as this is here.
-    module: Module,
     /// The site's bytes.
     pub(super) range: CodeRange,
     /// The stub of the sequence that a lost site may hold.
@@ -121,7 +119,6 @@ impl SiteState {
             version: 0,
             installed,
             lasting: Box::new(Lasting {
-                module: site.module().clone(),
                 range: site.range(),
                 doubtful: None,
                 published: Vec::new(),
@@ -154,11 +151,6 @@ impl SiteState {
             Some(armed) => &armed.displaced,
             None => site.displaced(),
         }
-    }
-
-    /// The site, which has that key.
-    pub(super) fn site(&self, key: SiteKey) -> Site {
-        self.lasting.module.handle(key.index)
     }
 
     /// Whether nothing has changed here since [`version`](Self::version) said so.
@@ -228,10 +220,6 @@ pub(super) struct SitesCode {
     pub(super) stubs: SmallVec<[Box<Stub>; 1]>,
 }
 
-/// The number of a site's place in [`States`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StateIndex(usize);
-
 /// What sites hold that have not been changed: where calls return to in it depends on the bytes, the
 /// architecture and the length alone.
 struct KnownOriginal {
@@ -246,7 +234,7 @@ pub(super) struct States {
     /// Side by side, so that a commit finds those of its sites without a search.
     places: Vec<Option<SiteState>>,
     free: Vec<StateIndex>,
-    by_site: HashMap<SiteKey, StateIndex, RandomState>,
+    table: StateTable,
     /// How many sites are being changed, until one of them gets a state.
     expected: usize,
     /// Counts what gives states their versions.
@@ -286,48 +274,47 @@ impl States {
     pub(super) fn insert_armed(&mut self, site: &Site, mut state: SiteState) {
         let jump = state.lasting.live.as_ref().map(|armed| armed.patchable_jump);
         state.lasting.kind = self.templates.get_mut().site(&site.context(&[]), jump);
-        self.insert(site.key(), state);
+        self.insert(site, state);
     }
 
     /// Gives a site its state.
-    pub(super) fn insert(&mut self, key: SiteKey, mut state: SiteState) -> StateIndex {
+    fn insert(&mut self, site: &Site, mut state: SiteState) -> StateIndex {
         // protection: state-of-the-successor
         state.version = self.next_version();
         let index = match self.free.pop() {
             Some(given_up) => {
-                let empty = self.places.get_mut(given_up.0);
+                let empty = self.places.get_mut(given_up.number());
                 *empty.expect("a place that became free is still there") = Some(state);
                 given_up
             }
             None => {
                 self.places.push(Some(state));
-                StateIndex(self.places.len() - 1)
+                StateIndex::new(self.places.len() - 1)
             }
         };
-        self.by_site.insert(key, index);
+        self.table.insert(site, index);
         index
     }
 
     /// The place of a registered site. Its state is made from what the site held at its
     /// registration the first time.
     ///
-    /// The module of a site that has a state is registered: states go with their modules. One that
-    /// is of another engine, or was registered once, may have the same key, but is not the same
-    /// module. Of others, `check_registered` says whether they are registered.
+    /// A module that has states is registered: they go with it. Of others, `check_registered` says
+    /// whether they are.
     #[inline]
     pub(super) fn index_of(
         &mut self,
         site: &Site,
         check_registered: impl FnOnce() -> Result<()>,
     ) -> Result<StateIndex> {
-        if let Some(index) = self.by_site.get(&site.key()) {
-            let state = self.at(*index).expect("a listed site has a state");
-            // protection: state-of-another-engine
-            if state.lasting.module.is_same(site.module()) {
-                return Ok(*index);
+        match self.table.of(site.module()) {
+            Some(places) => {
+                if let Some(index) = places.get(site.key()) {
+                    return Ok(index);
+                }
             }
+            None => check_registered()?,
         }
-        check_registered()?;
         self.insert_unchanged(site)
     }
 
@@ -342,7 +329,6 @@ impl States {
     #[inline(never)]
     fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
         let expected = mem::take(&mut self.expected);
-        self.by_site.reserve(expected);
         self.places.reserve(expected);
         // protection: old-bytes-are-compared-before-the-first-patch
         let original = self.original_of(site)?;
@@ -350,7 +336,7 @@ impl States {
         if !site.module().is_live() {
             state.lasting.kind = self.templates.get_mut().site(&site.context(&[]), None);
         }
-        Ok(self.insert(site.key(), state))
+        Ok(self.insert(site, state))
     }
 
     /// What a site holds that has not been changed. Most hold the same as the one that was asked
@@ -380,20 +366,25 @@ impl States {
     /// The site one of whose stubs or exit stubs contains `addr`.
     pub(super) fn site_of_stub(&self, addr: CodeAddr) -> Option<SiteKey> {
         let holds = |state: &SiteState| state.slots().any(|slot| slot.range().contains(addr));
-        let mut sites = self.by_site.iter();
-        let found = sites.find(|(_, place)| self.at(**place).is_some_and(holds));
-        found.map(|(key, _)| *key)
+        let mut sites = self.table.iter();
+        let found = sites.find(|(_, place)| self.at(*place).is_some_and(holds));
+        found.map(|(key, _)| key)
+    }
+
+    /// The site of that name, if its module has a site with a state.
+    pub(super) fn site(&self, key: SiteKey) -> Option<Site> {
+        self.table.site(key)
     }
 
     /// The state of a site, if it has one.
     pub(super) fn of(&self, key: SiteKey) -> Option<&SiteState> {
-        let state = self.at(*self.by_site.get(&key)?);
+        let state = self.at(self.table.get(key)?);
         Some(state.expect("a listed site has a state"))
     }
 
     pub(super) fn of_mut(&mut self, key: SiteKey) -> Option<&mut SiteState> {
-        let index = *self.by_site.get(&key)?;
-        let state = self.places.get_mut(index.0).and_then(Option::as_mut);
+        let index = self.table.get(key)?;
+        let state = self.places.get_mut(index.number()).and_then(Option::as_mut);
         Some(state.expect("a listed site has a state"))
     }
 
@@ -401,7 +392,7 @@ impl States {
     /// change was prepared.
     #[inline]
     pub(super) fn at(&self, index: StateIndex) -> Option<&SiteState> {
-        self.places.get(index.0)?.as_ref()
+        self.places.get(index.number())?.as_ref()
     }
 
     /// Marks a site as left in doubt. What its new bytes may branch to is kept with it until its
@@ -458,11 +449,11 @@ impl States {
         let mut sites = Vec::with_capacity(self.closed.len());
         for key in std::mem::take(&mut self.closed) {
             // Its module may be unregistered, and the site with it.
-            if let Some(state) = self.of_mut(key) {
+            if let (Some(index), Some(site)) = (self.table.get(key), self.table.site(key)) {
+                let state = self.places.get_mut(index.number()).and_then(Option::as_mut);
+                let state = state.expect("a listed site has a state");
                 state.lasting.is_listed = false;
-                let site = state.site(key);
-                let index = self.by_site.get(&key);
-                sites.push((*index.expect("a site with a state is listed"), site));
+                sites.push((index, site));
             }
         }
         sites
@@ -490,7 +481,7 @@ impl States {
         time: CoarseTime,
     ) -> Option<Box<Stub>> {
         let version = self.next_version();
-        let state = self.places.get_mut(index.0).and_then(Option::as_mut);
+        let state = self.places.get_mut(index.number()).and_then(Option::as_mut);
         let state = state.or_abort("a site that was written has a state");
         // protection: prepared-before-a-site-settled
         state.version = version;
@@ -531,7 +522,7 @@ impl States {
     /// without it, nobody would know what the site holds now.
     #[inline]
     fn written(&mut self, index: StateIndex) -> &mut SiteState {
-        let state = self.places.get_mut(index.0).and_then(Option::as_mut);
+        let state = self.places.get_mut(index.number()).and_then(Option::as_mut);
         state.or_abort("a site that was written has a state")
     }
 
@@ -596,13 +587,17 @@ impl States {
         self.journal.entries()
     }
 
-    /// Forgets a site, and returns everything outside of it that belongs to it, if it has a state.
-    pub(super) fn remove(&mut self, key: SiteKey) -> Option<SitesCode> {
-        let index = self.by_site.remove(&key)?;
-        self.free.push(index);
-        let state = self.places.get_mut(index.0).and_then(Option::take);
-        let state = state.expect("a listed site has a state");
-        Some(state.into_code(key))
+    /// Forgets the sites of a module, and returns everything outside of them that belongs to them.
+    pub(super) fn remove(&mut self, module: ModuleId) -> Vec<SitesCode> {
+        let places = self.table.remove(module);
+        let listed = places.iter().flat_map(Places::iter);
+        let code = listed.map(|(key, index)| {
+            self.free.push(index);
+            let state = self.places.get_mut(index.number()).and_then(Option::take);
+            let state = state.expect("a listed site has a state");
+            state.into_code(key)
+        });
+        code.collect()
     }
 }
 
@@ -676,7 +671,7 @@ mod tests {
     fn what_was_written_is_not_forgotten_where_its_state_is_gone() {
         let words = crate::invariant::tests::last_words(|| {
             let mut installed = Held::Own(Box::default());
-            States::new(1).exchange(StateIndex(0), &mut installed, 1);
+            States::new(1).exchange(StateIndex::new(0), &mut installed, 1);
         });
         assert!(words.contains("a site that was written has a state"), "{words}");
     }

@@ -2,82 +2,22 @@
 
 #![allow(unsafe_code, reason = "an address is a promise")]
 
-use std::borrow::Borrow;
-use std::collections::HashSet;
 use std::fmt;
-
-use foldhash::fast::RandomState;
-use smallvec::SmallVec;
 
 use super::commit::Prepared;
 use super::observe::Boxed;
-use super::state::{States, Status};
+use super::requests::{Collected, IfInvalid, Request, Requests};
+use super::state::States;
 use super::{Engine, Receipt, calls};
 use crate::addr::{CodeAddr, RecordId};
 use crate::arch::SiteKind;
 use crate::publish::GracePeriod;
 use crate::sequence::{Sequence, Target};
-use crate::site::{Function, Site, SiteKey};
+use crate::site::{Function, Site};
 use crate::{Error, Result};
 
-/// So many sites of a transaction are looked through for one that is there twice; beyond, a set
-/// says so.
-const FEW: usize = 8;
-
-/// The sites of a transaction, each with what is to become of it.
-pub(super) type Requests = SmallVec<[(Site, Request, IfInvalid); 1]>;
-
-/// What becomes of a change of a site that has been invalidated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IfInvalid {
-    /// The transaction is refused: somebody named this very site.
-    Refuse,
-    /// The site is left as it is, and reported: it was meant as one of those with its ID.
-    Leave,
-}
-
-/// What is to become of a site. A transaction has sequences of its own; whoever makes a change at
-/// once lends them.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Request<S = Sequence> {
-    /// It gets this sequence.
-    Patch(S),
-    /// It gets its original bytes back.
-    Restore,
-    /// It gets a way to its exit stub, for good.
-    Invalidate,
-    /// It gets this sequence, which jumps away, and from now on no other but of that kind.
-    Redirect(S),
-    /// It calls the function to which this sequence jumps.
-    Retarget(S),
-}
-
-impl<S> Request<S> {
-    /// What the site is afterwards.
-    #[inline]
-    pub(super) fn status(&self) -> Status {
-        match self {
-            Self::Patch(_) | Self::Retarget(_) => Status::Patched,
-            Self::Restore => Status::Original,
-            Self::Invalidate => Status::Invalidated,
-            Self::Redirect(_) => Status::Redirected,
-        }
-    }
-}
-
-impl<S: Borrow<Sequence>> Request<S> {
-    /// The same, lent.
-    #[inline]
-    pub(super) fn lend(&self) -> Request<&Sequence> {
-        match self {
-            Self::Patch(sequence) => Request::Patch(sequence.borrow()),
-            Self::Restore => Request::Restore,
-            Self::Invalidate => Request::Invalidate,
-            Self::Redirect(sequence) => Request::Redirect(sequence.borrow()),
-            Self::Retarget(sequence) => Request::Retarget(sequence.borrow()),
-        }
-    }
-}
+const RESTORE: Request<&Sequence> = Request::Restore;
+const INVALIDATE: Request<&Sequence> = Request::Invalidate;
 
 /// Any number of changes, of any number of modules, that are made as one: all of them, or none.
 ///
@@ -98,9 +38,7 @@ impl<S: Borrow<Sequence>> Request<S> {
 #[must_use = "a transaction changes nothing until it is committed"]
 pub struct Transaction<'e> {
     engine: &'e Engine,
-    changes: Requests,
-    /// The keys of its sites, once there are more than [`FEW`].
-    sites: HashSet<SiteKey, RandomState>,
+    changes: Collected,
     grace_period: Option<GracePeriod>,
     quiescent: bool,
     immediate: bool,
@@ -110,8 +48,7 @@ impl<'e> Transaction<'e> {
     pub(super) fn new(engine: &'e Engine) -> Self {
         Self {
             engine,
-            changes: SmallVec::new(),
-            sites: HashSet::default(),
+            changes: Collected::default(),
             grace_period: None,
             quiescent: false,
             immediate: false,
@@ -125,7 +62,7 @@ impl<'e> Transaction<'e> {
     /// [`Error::NoSuchSite`], [`Error::SiteTwice`].
     pub fn patch(&mut self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<&mut Self> {
         let sites = self.engine.sites(id)?;
-        self.add_all(sites, || Request::Patch(sequence.clone()), IfInvalid::Leave)
+        self.add_all(sites, Request::Patch(sequence), IfInvalid::Leave)
     }
 
     /// The site gets the sequence.
@@ -133,7 +70,8 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::SiteTwice`].
     pub fn patch_site(&mut self, site: &Site, sequence: &Sequence) -> Result<&mut Self> {
-        self.add(site.clone(), Request::Patch(sequence.clone()), IfInvalid::Refuse)?;
+        self.changes
+            .add(site, Request::Patch(sequence), IfInvalid::Refuse)?;
         Ok(self)
     }
 
@@ -142,7 +80,7 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::SiteTwice`].
     pub fn restore(&mut self, site: &Site) -> Result<&mut Self> {
-        self.add(site.clone(), Request::Restore, IfInvalid::Refuse)?;
+        self.changes.add(site, RESTORE, IfInvalid::Refuse)?;
         Ok(self)
     }
 
@@ -153,7 +91,7 @@ impl<'e> Transaction<'e> {
     pub fn invalidate(&mut self, function: &Function) -> Result<&mut Self> {
         let before = self.changes.len();
         let sites = function.sites().filter(Site::is_recorded);
-        self.add_all(sites, || Request::Invalidate, IfInvalid::Refuse)?;
+        self.add_all(sites, INVALIDATE, IfInvalid::Refuse)?;
         // protection: an-invalidation-of-nothing-is-refused
         match self.changes.len() == before {
             true => Err(Error::NothingToInvalidate {
@@ -169,7 +107,7 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::SiteTwice`].
     pub fn invalidate_site(&mut self, site: &Site) -> Result<&mut Self> {
-        self.add(site.clone(), Request::Invalidate, IfInvalid::Refuse)?;
+        self.changes.add(site, INVALIDATE, IfInvalid::Refuse)?;
         Ok(self)
     }
 
@@ -198,7 +136,7 @@ impl<'e> Transaction<'e> {
                 addr: function.addr(),
             });
         }
-        self.add_all(entries, || Request::Redirect(sequence.clone()), IfInvalid::Refuse)
+        self.add_all(entries, Request::Redirect(&sequence), IfInvalid::Refuse)
     }
 
     /// Every recorded call of `function`, in all modules, goes to `to`. What is called there finds
@@ -219,7 +157,7 @@ impl<'e> Transaction<'e> {
     pub unsafe fn retarget(&mut self, function: &str, to: CodeAddr) -> Result<&mut Self> {
         let sequence = calls::sequence(to);
         let calls = self.engine.calls_of(function)?;
-        self.add_all(calls, || Request::Retarget(sequence.clone()), IfInvalid::Refuse)
+        self.add_all(calls, Request::Retarget(&sequence), IfInvalid::Refuse)
     }
 
     /// Every recorded call of `function`, in all modules, goes where it was linked to.
@@ -228,7 +166,7 @@ impl<'e> Transaction<'e> {
     /// [`Error::NoCallSite`], [`Error::SiteTwice`].
     pub fn restore_calls(&mut self, function: &str) -> Result<&mut Self> {
         let calls = self.engine.calls_of(function)?;
-        self.add_all(calls, || Request::Restore, IfInvalid::Refuse)
+        self.add_all(calls, RESTORE, IfInvalid::Refuse)
     }
 
     /// No return address points into the sites of this transaction: their return offsets need not
@@ -259,39 +197,18 @@ impl<'e> Transaction<'e> {
     fn add_all(
         &mut self,
         sites: impl IntoIterator<Item = Site>,
-        change: impl Fn() -> Request,
+        change: Request<&Sequence>,
         if_invalid: IfInvalid,
     ) -> Result<&mut Self> {
         let before = self.changes.len();
         for site in sites {
-            if let Err(error) = self.add(site, change(), if_invalid) {
+            if let Err(error) = self.changes.add(&site, change, if_invalid) {
                 // protection: what-is-refused-is-not-in-the-transaction
-                for (site, ..) in self.changes.drain(before..) {
-                    self.sites.remove(&site.key());
-                }
+                self.changes.truncate(before);
                 return Err(error);
             }
         }
         Ok(self)
-    }
-
-    fn add(&mut self, site: Site, change: Request, if_invalid: IfInvalid) -> Result<()> {
-        let key = site.key();
-        let is_new = match self.changes.len() {
-            0..FEW => self.changes.iter().all(|(other, ..)| other.key() != key),
-            FEW => {
-                self.sites
-                    .extend(self.changes.iter().map(|(site, ..)| site.key()));
-                self.sites.insert(key)
-            }
-            _ => self.sites.insert(key),
-        };
-        // protection: one-change-of-a-site
-        if !is_new {
-            return Err(Error::SiteTwice { site: site.name() });
-        }
-        self.changes.push((site, change, if_invalid));
-        Ok(())
     }
 
     /// Assembles and checks every change, and allocates and fills stubs and exit stubs. No site is
@@ -324,10 +241,8 @@ impl<'e> Transaction<'e> {
             .take()
             .is_some_and(|grace_period| grace_period.is_promise());
         let grace_period = promised || self.quiescent;
-        let changes = self.changes.iter();
-        let changes = changes.map(|(site, change, if_invalid)| (site.clone(), change.lend(), *if_invalid));
         let immediate = self.immediate;
-        shared.with_prepared(engine, changes, grace_period, |states, mut prepared| {
+        shared.with_prepared(engine, &self.changes, grace_period, |states, mut prepared| {
             // protection: immediate-on-request
             if immediate {
                 prepared.be_immediate();
@@ -357,8 +272,12 @@ impl<'e> Transaction<'e> {
 
 impl fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map()
-            .entries(self.changes.iter().map(|(site, change, _)| (site, change)))
-            .finish()
+        let mut map = f.debug_map();
+        let listed = self.changes.try_each(|site, change, _| {
+            map.entry(&site, &change);
+            Ok(())
+        });
+        listed.map_err(|_| fmt::Error)?;
+        map.finish()
     }
 }

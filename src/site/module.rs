@@ -332,7 +332,7 @@ impl Module {
         &self.0.sites.all
     }
 
-    pub(super) fn site_count(&self) -> usize {
+    pub(crate) fn site_count(&self) -> usize {
         self.0.sites.len()
     }
 
@@ -534,6 +534,19 @@ impl Site {
 
     pub(super) fn index(&self) -> u32 {
         self.index
+    }
+
+    /// The handle of its module that it was.
+    #[inline]
+    pub(crate) fn into_module(self) -> Module {
+        self.module
+    }
+
+    /// Makes it a handle of the module's site with that number, of which there has been one: without
+    /// counting the handles of the module.
+    #[inline]
+    pub(crate) fn go_to(&mut self, index: u32) {
+        self.index = index;
     }
 
     /// The site's name in its engine.

@@ -429,7 +429,7 @@ impl Settling {
         if self.way == Way::InPlace || state.lasting.closed_since != self.closed_since {
             return false;
         }
-        let again = plan(states, self.index, state.site(self.site), self.epoch);
+        let again = plan(states, self.index, self.site(states), self.epoch);
         let Ok(Some(again)) = again else {
             return false;
         };
@@ -439,8 +439,8 @@ impl Settling {
 
     /// Its site, which is registered.
     fn site(&self, states: &States) -> Site {
-        let state = states.of(self.site).expect("the site is current");
-        state.site(self.site)
+        let site = states.site(self.site);
+        site.expect("the module of a site with a state is listed")
     }
 
     /// Says that its grace period has passed: what nobody may say.

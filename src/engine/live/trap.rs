@@ -14,8 +14,8 @@
 use super::super::Shared;
 use super::super::change::{ChangeSet, SiteChange};
 use super::super::prepare::Preparation;
+use super::super::requests::Request;
 use super::super::state::{States, Status};
-use super::super::transaction::Request;
 use super::exchange::TrapNote;
 use super::{CodeAddr, Error, JumpExchange, Len, Result, Sequence, Site};
 use crate::arch::exchange;

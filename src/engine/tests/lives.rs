@@ -35,6 +35,38 @@ fn a_site_cannot_be_changed_twice_in_one_transaction() {
     );
 }
 
+/// Sites that come in order are told apart by that; others are looked for, few or many.
+#[test]
+fn a_site_that_is_there_twice_is_found_in_any_order() {
+    let functions: Vec<Written> = (0..40).map(identity).collect();
+    let (lab, _text, sites) = one(&functions);
+    let forth: Vec<usize> = (0..sites.len()).collect();
+    let back: Vec<usize> = forth.iter().rev().copied().collect();
+    let few = vec![3, 1, 5];
+    let late: Vec<usize> = (10..40).chain([0, 5, 2]).collect();
+    for order in [forth, back, few, late] {
+        let mut transaction = lab.engine.transaction();
+        for at in &order {
+            transaction.patch_site(&sites[*at], &plus(2)).unwrap();
+            refused!(transaction.restore(&sites[*at]), SiteTwice);
+        }
+        for at in &order {
+            refused!(transaction.restore(&sites[*at]), SiteTwice);
+        }
+        // What was refused as a part of more leaves nothing behind.
+        let rest = (0..sites.len()).find(|at| !order.contains(at));
+        if let Some(rest) = rest {
+            transaction.patch_site(&sites[rest], &plus(2)).unwrap();
+            refused!(transaction.restore(&sites[rest]), SiteTwice);
+        }
+        assert_eq!(
+            transaction.commit().unwrap().sites,
+            order.len() + rest.iter().len()
+        );
+        lab.engine.patch(0, &plus(9)).unwrap();
+    }
+}
+
 #[test]
 fn a_prepared_transaction_is_refused_whole_once_one_of_its_sites_has_changed() {
     let (lab, _text, sites) = one(&[identity(1), identity(2)]);

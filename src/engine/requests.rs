@@ -1,0 +1,226 @@
+//! What a transaction is asked for, before it is prepared.
+//!
+//! Problem: a large transaction names each of its sites, with the sequence that it gets. A handle of
+//! the site and one of the sequence for each count up and down what all of them share: four times
+//! for a site, each of which waits for whatever the processor has still to write. Approach: a module
+//! and a sequence are kept once for those that follow each other with the same, and one handle of a
+//! site goes from one to the next.
+
+use std::borrow::{Borrow, Cow};
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+
+use super::state::Status;
+use crate::sequence::Sequence;
+use crate::site::{Module, Site, SiteKey};
+use crate::{Error, Result};
+
+/// So many sites of a transaction are looked through for one that is there twice, unless they came
+/// in order; beyond, a set says so.
+const FEW: usize = 8;
+
+/// What becomes of a change of a site that has been invalidated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IfInvalid {
+    /// The transaction is refused: somebody named this very site.
+    Refuse,
+    /// The site is left as it is, and reported: it was meant as one of those with its ID.
+    Leave,
+}
+
+/// What is to become of a site.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Request<S = Sequence> {
+    /// It gets this sequence.
+    Patch(S),
+    /// It gets its original bytes back.
+    Restore,
+    /// It gets a way to its exit stub, for good.
+    Invalidate,
+    /// It gets this sequence, which jumps away, and from now on no other but of that kind.
+    Redirect(S),
+    /// It calls the function to which this sequence jumps.
+    Retarget(S),
+}
+
+impl<S> Request<S> {
+    /// What the site is afterwards.
+    #[inline]
+    pub(super) fn status(&self) -> Status {
+        match self {
+            Self::Patch(_) | Self::Retarget(_) => Status::Patched,
+            Self::Restore => Status::Original,
+            Self::Invalidate => Status::Invalidated,
+            Self::Redirect(_) => Status::Redirected,
+        }
+    }
+
+    /// The same with something else for the sequence.
+    #[inline]
+    fn map<T>(self, of: impl FnOnce(S) -> T) -> Request<T> {
+        match self {
+            Self::Patch(sequence) => Request::Patch(of(sequence)),
+            Self::Restore => Request::Restore,
+            Self::Invalidate => Request::Invalidate,
+            Self::Redirect(sequence) => Request::Redirect(of(sequence)),
+            Self::Retarget(sequence) => Request::Retarget(of(sequence)),
+        }
+    }
+}
+
+/// Sites that are different ones, each with what is to become of it.
+pub(super) trait Requests<'s>: Clone {
+    /// How many.
+    fn count(&self) -> usize;
+
+    /// Hands each on, until one is refused.
+    fn try_each(
+        self,
+        take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Result<()>,
+    ) -> Result<()>;
+}
+
+/// Of whoever makes a change at once.
+impl<'s, I> Requests<'s> for I
+where
+    I: ExactSizeIterator<Item = (Site, Request<&'s Sequence>, IfInvalid)> + Clone,
+{
+    #[inline]
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn try_each(
+        mut self,
+        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Result<()>,
+    ) -> Result<()> {
+        self.try_for_each(|(site, request, if_invalid)| take(Cow::Owned(site), request, if_invalid))
+    }
+}
+
+/// What a transaction has collected.
+#[derive(Default)]
+pub(super) struct Collected {
+    /// In order; the same is there again where another was in between.
+    modules: SmallVec<[Module; 1]>,
+    sequences: SmallVec<[Sequence; 1]>,
+    asked: SmallVec<[Asked; 1]>,
+    /// The keys of the sites, once they are more than [`FEW`], and not in order.
+    sites: HashSet<SiteKey, RandomState>,
+    is_unordered: bool,
+}
+
+/// What is asked for of one site.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// The number of its module.
+    module: u32,
+    site: SiteKey,
+    /// With the number of its sequence.
+    request: Request<u32>,
+    if_invalid: IfInvalid,
+}
+
+impl Collected {
+    pub(super) fn len(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Adds what is to become of a site.
+    ///
+    /// # Errors
+    /// [`Error::SiteTwice`].
+    pub(super) fn add<S: Borrow<Sequence>>(
+        &mut self,
+        site: &Site,
+        request: Request<S>,
+        if_invalid: IfInvalid,
+    ) -> Result<()> {
+        let key = site.key();
+        // protection: one-change-of-a-site
+        if !self.is_new(key) {
+            return Err(Error::SiteTwice { site: site.name() });
+        }
+        let is_last = |last: &Module| last.is_same(site.module());
+        if !self.modules.last().is_some_and(is_last) {
+            self.modules.push(site.module().clone());
+        }
+        let sequences = &mut self.sequences;
+        let request = request.map(|sequence| {
+            let sequence = sequence.borrow();
+            if !sequences.last().is_some_and(|last| last == sequence) {
+                sequences.push(sequence.clone());
+            }
+            last_of(sequences.len())
+        });
+        self.asked.push(Asked {
+            module: last_of(self.modules.len()),
+            site: key,
+            request,
+            if_invalid,
+        });
+        Ok(())
+    }
+
+    /// Whether nothing is asked for yet of a site, of which something will be.
+    fn is_new(&mut self, key: SiteKey) -> bool {
+        let follows = self.asked.last().is_none_or(|last| last.site < key);
+        if follows && !self.is_unordered {
+            return true;
+        }
+        self.is_unordered = true;
+        if self.sites.is_empty() && self.asked.len() < FEW {
+            return self.asked.iter().all(|asked| asked.site != key);
+        }
+        if self.sites.is_empty() {
+            self.sites.extend(self.asked.iter().map(|asked| asked.site));
+        }
+        self.sites.insert(key)
+    }
+
+    /// Takes back what was added last, until there are so many left.
+    pub(super) fn truncate(&mut self, len: usize) {
+        for asked in self.asked.drain(len..) {
+            self.sites.remove(&asked.site);
+        }
+    }
+}
+
+/// The number of the last of so many.
+fn last_of(len: usize) -> u32 {
+    u32::try_from(len - 1).expect("memory has no room for as many as 32 bits count")
+}
+
+impl<'s> Requests<'s> for &'s Collected {
+    #[inline]
+    fn count(&self) -> usize {
+        self.asked.len()
+    }
+
+    #[inline]
+    fn try_each(
+        self,
+        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Result<()>,
+    ) -> Result<()> {
+        let same_module = self.asked.chunk_by(|one, next| one.module == next.module);
+        for asked in same_module {
+            let module = asked.first().map(|first| first.module as usize);
+            let module = module.and_then(|number| self.modules.get(number));
+            let mut site = module
+                .expect("the module of what was asked for is kept")
+                .handle(0);
+            for asked in asked {
+                site.go_to(asked.site.index);
+                let request = asked.request.map(|number| {
+                    let sequence = self.sequences.get(number as usize);
+                    sequence.expect("the sequence of what was asked for is kept")
+                });
+                take(Cow::Borrowed(&site), request, asked.if_invalid)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Where the state of a site is.
+//!
+//! Problem: every change looks for its site's state, and a large transaction gives each of its sites
+//! one. A hash table of sites grows by moving all that is in it, has a cache line of its own for each
+//! site, and the module of each would have to be looked for among those that are registered.
+//! Approach: a module one of whose sites has a state has a list by the numbers of its sites, of four
+//! bytes each, in which lie side by side what is changed together. Whether a module is registered is
+//! asked when it gets its list.
+//!
+//! Invariants: a module that has a list is registered: it loses its list when it is unregistered.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
+use crate::site::{Module, ModuleId, Site, SiteKey};
+
+/// The number of a site's place in [`States`](super::state::States).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StateIndex(u32);
+
+impl StateIndex {
+    pub(super) fn new(number: usize) -> Self {
+        // No site has a state of less than a hundred bytes.
+        let number = u32::try_from(number);
+        Self(number.expect("memory has no room for as many states as 32 bits count"))
+    }
+
+    #[inline]
+    pub(super) fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The lists of all modules that have one.
+#[derive(Default)]
+pub(super) struct StateTable(HashMap<ModuleId, Places, RandomState>);
+
+/// The places of a module's sites.
+pub(super) struct Places {
+    module: Module,
+    /// By the numbers of sites: one more than the number of the place; 0 where there is none. Zeros
+    /// that nobody has touched take no memory.
+    places: Box<[u32]>,
+}
+
+impl StateTable {
+    /// The list of a module, if it has one. One of another engine, or that was registered once, may
+    /// have the same name, but is not the same module.
+    #[inline]
+    pub(super) fn of(&self, module: &Module) -> Option<&Places> {
+        let places = self.0.get(&module.id());
+        // protection: state-of-another-engine
+        places.filter(|places| places.module.is_same(module))
+    }
+
+    /// Where the state of a site is, if it has one.
+    #[inline]
+    pub(super) fn get(&self, key: SiteKey) -> Option<StateIndex> {
+        self.0.get(&key.module)?.get(key)
+    }
+
+    /// The site of that name, whose module has a list.
+    pub(super) fn site(&self, key: SiteKey) -> Option<Site> {
+        self.0
+            .get(&key.module)
+            .map(|places| places.module.handle(key.index))
+    }
+
+    /// Says where the state of a site is, whose module is registered.
+    pub(super) fn insert(&mut self, site: &Site, index: StateIndex) {
+        let module = site.module();
+        let places = self.0.entry(module.id()).or_insert_with(|| Places {
+            module: module.clone(),
+            places: vec![0; module.site_count()].into_boxed_slice(),
+        });
+        let place = places.places.get_mut(site.key().index as usize);
+        *place.expect("a module has as many sites as it says") = index.0 + 1;
+    }
+
+    /// Takes out the list of a module.
+    pub(super) fn remove(&mut self, module: ModuleId) -> Option<Places> {
+        self.0.remove(&module)
+    }
+
+    /// All that have a state.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SiteKey, StateIndex)> {
+        self.0.values().flat_map(Places::iter)
+    }
+}
+
+impl Places {
+    /// Where the state of a site of the module is, if it has one.
+    #[inline]
+    pub(super) fn get(&self, key: SiteKey) -> Option<StateIndex> {
+        let place = self.places.get(key.index as usize)?;
+        place.checked_sub(1).map(StateIndex)
+    }
+
+    /// All that have a state, in ascending address.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SiteKey, StateIndex)> {
+        let module = self.module.id();
+        let places = (0..).zip(&*self.places);
+        places.filter_map(move |(index, place)| {
+            let key = SiteKey { module, index };
+            Some((key, StateIndex(place.checked_sub(1)?)))
+        })
+    }
+}
