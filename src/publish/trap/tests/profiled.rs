@@ -31,11 +31,41 @@ fn installed(signal: libc::c_int) -> libc::sigaction {
     found
 }
 
-/// The bytes that the kernel takes for a frame on this machine, as it tells every process.
+/// Where a handler was, on its stack.
+static HANDLED_AT: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn notes_where_it_is(_signal: libc::c_int) {
+    let here = 0_u8;
+    HANDLED_AT.store((&raw const here).addr() as u64, Ordering::Relaxed);
+}
+
+/// The bytes that the kernel takes for a frame of this thread. It tells every process how many there
+/// are at most, which is three times as much where registers can be switched on that are off.
 fn frame() -> usize {
-    // SAFETY: asks only.
-    let told = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) };
-    usize::try_from(told).unwrap().max(libc::MINSIGSTKSZ)
+    const ROOM: usize = 1 << 16;
+    let room = Box::leak(vec![0_u8; ROOM].into_boxed_slice());
+    let end = room.as_ptr_range().end.addr() as u64;
+    set_alternate_stack(room.as_mut_ptr().cast(), ROOM);
+    let mut action = empty_action();
+    action.sa_sigaction = notes_where_it_is as *const () as libc::sighandler_t;
+    action.sa_flags = libc::SA_ONSTACK;
+    install(libc::SIGUSR1, &action);
+    // SAFETY: its handler is installed.
+    assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
+    let taken = end.checked_sub(HANDLED_AT.load(Ordering::Relaxed)).unwrap() as usize;
+    assert!((libc::MINSIGSTKSZ / 4..ROOM).contains(&taken), "{taken} bytes");
+    taken
+}
+
+fn set_alternate_stack(start: *mut libc::c_void, size: usize) {
+    let alternate = libc::stack_t {
+        ss_sp: start,
+        ss_flags: 0,
+        ss_size: size,
+    };
+    // SAFETY: the stack is never unmapped.
+    let set = unsafe { libc::sigaltstack(&raw const alternate, ptr::null_mut()) };
+    assert_eq!(set, 0);
 }
 
 /// Gives this thread an alternate stack with room for one frame and a handler, and not for two
@@ -43,7 +73,8 @@ fn frame() -> usize {
 fn small_alternate_stack() {
     // SAFETY: asks only.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();
-    let size = frame() + frame() * 3 / 4;
+    let frame = frame();
+    let size = frame + frame * 3 / 4;
     let pages = size.next_multiple_of(page);
     let prot = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -52,15 +83,8 @@ fn small_alternate_stack() {
     assert_ne!(start, libc::MAP_FAILED);
     // SAFETY: mapped above, and nobody uses it.
     assert_eq!(unsafe { libc::mprotect(start, page, libc::PROT_NONE) }, 0);
-    let alternate = libc::stack_t {
-        // SAFETY: in the mapping.
-        ss_sp: unsafe { start.byte_add(page) },
-        ss_flags: 0,
-        ss_size: size,
-    };
-    // SAFETY: the stack is never unmapped.
-    let set = unsafe { libc::sigaltstack(&raw const alternate, ptr::null_mut()) };
-    assert_eq!(set, 0);
+    // SAFETY: in the mapping.
+    set_alternate_stack(unsafe { start.byte_add(page) }, size);
 }
 
 /// Sends this thread SIGPROF all the time, by a timer of its own.
