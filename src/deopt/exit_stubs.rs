@@ -11,7 +11,7 @@ use super::exit_stub::{capture, encode_calling, stack};
 use super::exit_table::{BlockExits, ExitTable};
 use super::live_registers::{self, LiveRegistersContext, Plan};
 use super::mirrored::Contexts;
-use super::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, UnwindInfo, max_len};
+use super::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, UnwindInfo, max_len, unwinds};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::{Arch, SiteContext};
 use crate::engine::{ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame};
@@ -149,11 +149,10 @@ unsafe impl Exits for ExitStubs {
             site: site.name(),
             role: role.name(),
         })?;
-        let unwind = self.exits.unwinds.covering(site.module(), site.addr())?;
+        unwinds::read(site.module())?;
         let site: Arc<dyn ExitStubSite> = Arc::new(SiteExit {
             site: site.clone(),
             handler,
-            unwind,
         });
         if self.live_registers && role == Role::Miss {
             // SAFETY: the site is registered, so its record has been audited against its code.
@@ -196,7 +195,7 @@ unsafe impl Exits for ExitStubs {
     ) -> Option<(BlockForm, &dyn ExitBlocks)> {
         let is_here = self.mirrored.is_none() && Arch::host() == Some(site.module().arch());
         let can_be = is_here && !self.saves_live_registers(site, role);
-        let form = can_be.then(|| self.exits.form(resumption)).flatten()?;
+        let form = can_be.then(|| BlockExits::form(resumption)).flatten()?;
         Some((form, &self.exits))
     }
 
@@ -213,14 +212,12 @@ unsafe impl Exits for ExitStubs {
     }
 
     fn check_leavable(&self, site: &Site) -> Result<()> {
-        let unwind = self.exits.unwinds.covering(site.module(), site.addr())?;
+        let unwind = unwinds::covering(site.module(), site.addr())?;
         let missing = deopt::Error::UnwindMissing { pc: site.addr() };
         Ok(unwind.ok_or(missing)?.check_leavable(site.addr())?)
     }
 
-    fn forget(&self, module: ModuleId) {
-        self.exits.unwinds.forget(module);
-    }
+    fn forget(&self, _: ModuleId) {}
 }
 
 // SAFETY: the exit stubs are those of `encode`, with the context and the routine's address in front of all of them. A
@@ -246,7 +243,6 @@ fn resume<'a>(site: &Site, resumption: ExitResumption<'a>) -> Resume<'a> {
 struct SiteExit {
     site: Site,
     handler: Handler,
-    unwind: Option<Arc<UnwindInfo>>,
 }
 
 impl ExitStubSite for SiteExit {
@@ -259,7 +255,7 @@ impl ExitStubSite for SiteExit {
     }
 
     fn unwind(&self) -> Option<&UnwindInfo> {
-        self.unwind.as_deref()
+        unwinds::of_read(&self.site)
     }
 
     fn description(&self) -> Option<&(dyn Any + Send + Sync)> {

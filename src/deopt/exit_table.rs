@@ -13,18 +13,15 @@
 #![allow(unsafe_code)]
 
 use core::any::Any;
-use core::cell::UnsafeCell;
+use core::cell::{RefCell, UnsafeCell};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::exit_stub::{self, InBlock, RoomCode};
 use super::exit_stubs::Handlers;
 use super::host::state::{self, RawState};
-use super::unwinds::Unwinds;
-use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo};
+use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo, unwinds};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
 use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, RoomExit};
@@ -53,14 +50,6 @@ pub(super) struct ExitTable {
 #[derive(Clone, Default)]
 pub(super) struct BlockExits {
     pub(super) handlers: Arc<Handlers>,
-    pub(super) unwinds: Arc<Unwinds>,
-    known: Arc<Mutex<Option<KnownDisplaced>>>,
-}
-
-/// What is known of the bytes that a site held: those of the next are mostly the same.
-struct KnownDisplaced {
-    bytes: Box<[u8]>,
-    are: Displaced,
 }
 
 /// How what a site held is done by its exit stub.
@@ -72,6 +61,23 @@ enum Displaced {
     Copied,
     /// They are relocated.
     Relocated,
+}
+
+/// How bytes are done that a site held: those of the next are mostly the same. What depends on
+/// nothing but the bytes is known to each thread for itself, without a lock.
+struct KnownDisplaced {
+    bytes: [u8; KNOWN],
+    len: usize,
+    are: Displaced,
+}
+
+/// So many bytes are remembered: no room of a block has more for them.
+const KNOWN: usize = 64;
+
+thread_local! {
+    static LAST: RefCell<KnownDisplaced> = const {
+        RefCell::new(KnownDisplaced { bytes: [0; KNOWN], len: 0, are: Displaced::Skipped })
+    };
 }
 
 /// The place of one exit stub in a table.
@@ -92,7 +98,6 @@ unsafe impl Sync for Entry {}
 struct TableSite {
     site: Site,
     role: Role,
-    unwind: Option<Arc<UnwindInfo>>,
     /// It stays as long as one of its entries is used.
     table: Arc<ExitTable>,
 }
@@ -107,10 +112,10 @@ impl BlockExits {
     }
 
     /// The form of the blocks for exit stubs that resume so; `None` where no room is as long.
-    pub(super) fn form(&self, resumption: ExitResumption<'_>) -> Option<BlockForm> {
+    pub(super) fn form(resumption: ExitResumption<'_>) -> Option<BlockForm> {
         let in_block = Self::in_block();
         match resumption {
-            ExitResumption::Displaced(bytes) if self.displaced(bytes) != Displaced::Skipped => {
+            ExitResumption::Displaced(bytes) if Displaced::of(bytes) != Displaced::Skipped => {
                 // What is in front of them has more bytes than this.
                 let least = in_block.returns + bytes.len() as u64;
                 (least <= in_block.moving.room.into()).then_some(in_block.moving)
@@ -118,29 +123,34 @@ impl BlockExits {
             _ => Some(in_block.form),
         }
     }
+}
 
-    /// How these bytes, which a site held, are done.
-    fn displaced(&self, bytes: &[u8]) -> Displaced {
-        // Who would have to wait finds it out.
-        let mut known = self.known.try_lock();
-        let last = known.as_ref().and_then(|known| known.as_ref());
-        // protection: what-is-known-of-bytes-is-of-those
-        if let Some(last) = last.filter(|last| *last.bytes == *bytes) {
-            return last.are;
-        }
+impl Displaced {
+    /// How these bytes are done, which a site held.
+    fn of(bytes: &[u8]) -> Self {
+        LAST.with_borrow_mut(|last| {
+            // protection: what-is-known-of-bytes-is-of-those
+            if last.bytes.get(..last.len) == Some(bytes) {
+                return last.are;
+            }
+            let are = Self::found(bytes);
+            if let Some(kept) = last.bytes.get_mut(..bytes.len()) {
+                kept.copy_from_slice(bytes);
+                (last.len, last.are) = (bytes.len(), are);
+            }
+            are
+        })
+    }
+
+    fn found(bytes: &[u8]) -> Self {
         // protection: only-nops-are-skipped
-        let are = if verify::are_nops(host(), bytes) {
-            Displaced::Skipped
+        if verify::are_nops(host(), bytes) {
+            Self::Skipped
         } else if backend_of(host()).are_same_anywhere(bytes) {
-            Displaced::Copied
+            Self::Copied
         } else {
-            Displaced::Relocated
-        };
-        if let Some(known) = &mut known {
-            let bytes = bytes.into();
-            **known = Some(KnownDisplaced { bytes, are });
+            Self::Relocated
         }
-        are
     }
 }
 
@@ -174,7 +184,7 @@ impl ExitTable {
     /// Writes an entry that is free; whether it was. It has one user then.
     fn claim(self: &Arc<Self>, number: u32, request: &ExitRequest<'_>) -> Result<bool> {
         let site = request.site;
-        let unwind = self.exits.unwinds.covering(site.module(), site.addr())?;
+        unwinds::read(site.module())?;
         let Some(entry) = self.entries.get(number as usize) else {
             return Ok(false);
         };
@@ -188,7 +198,6 @@ impl ExitTable {
         let found = TableSite {
             site: site.clone(),
             role: request.role,
-            unwind,
             table: Arc::clone(self),
         };
         // SAFETY: whoever makes an entry busy is the only one to look at it.
@@ -208,7 +217,7 @@ impl ExitBlock for Arc<ExitTable> {
             ExitResumption::Displaced(bytes) => {
                 let from = request.site.addr();
                 let to = CodeAddr::new(from.get() + bytes.len() as u64);
-                match self.exits.displaced(bytes) {
+                match Displaced::of(bytes) {
                     Displaced::Skipped => (in_block.jump)(&mut code, to),
                     Displaced::Copied => code
                         .put_if_room(bytes)
@@ -271,7 +280,7 @@ impl ExitStubSite for TableSite {
     }
 
     fn unwind(&self) -> Option<&UnwindInfo> {
-        self.unwind.as_deref()
+        unwinds::of_read(&self.site)
     }
 
     fn description(&self) -> Option<&(dyn Any + Send + Sync)> {

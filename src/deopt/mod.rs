@@ -119,7 +119,7 @@ pub use new_frame::NewFrame;
 pub use replace::{Arg, Replacement};
 pub use unwind::UnwindInfo;
 #[cfg(feature = "backtrace")]
-pub(crate) use unwind_entry::{UnwindEntries, of_capture};
+pub(crate) use unwind_entry::{of_capture, unwind_entry};
 pub use value::Value;
 pub use walk::{Caller, Callers, Walker};
 

@@ -18,12 +18,11 @@ use super::host::{FRAME_ABOVE_STACK, state};
 #[cfg(target_arch = "powerpc64")]
 use super::unwind::endian;
 use super::unwind::{Base, Saved, UnwindRow};
-use super::unwinds::Unwinds;
+use super::unwinds;
 use crate::addr::{CodeRange, DwarfReg};
 #[cfg(target_arch = "powerpc64")]
 use crate::arch::Arch;
 use crate::engine::{CodeKind, Placed};
-use crate::site::ModuleId;
 
 const ENCODING: Encoding = Encoding {
     format: Format::Dwarf32,
@@ -31,44 +30,33 @@ const ENCODING: Encoding = Encoding {
     address_size: 8,
 };
 
-/// Makes the unwind information of out-of-line code from that of modules.
-#[derive(Default)]
-pub(crate) struct UnwindEntries(Unwinds);
-
-impl UnwindEntries {
-    /// An `.eh_frame` section of this machine, without a terminator, whose pointers are relative to
-    /// nothing. `None` where the function has no rules for the site, or none that can be written.
-    pub(crate) fn of(&self, placed: &Placed<'_>) -> Option<Vec<u8>> {
-        let site = placed.site;
-        // Behind a call the frame is not there yet, or no more.
-        let at = match placed.kind {
-            CodeKind::Call => site.function().addr(),
-            _ => site.addr(),
-        };
-        let info = self.0.covering(site.module(), at).ok()??;
-        let row = info.row(at).ok()?;
-        let start = Address::Constant(placed.range.start().get());
-        let mut code = FrameDescriptionEntry::new(start, u32::try_from(placed.range.len()).ok()?);
-        for stack in placed.stack() {
-            let from = stack.from;
-            code.add_instruction(from, frame(&row.base, stack.lowered.into())?);
-            if from == 0 {
-                // They count from the frame address, which stays where it is.
-                for (reg, how) in always(&row) {
-                    code.add_instruction(0, rule(register(reg), &how)?);
-                }
-            }
-            if !has_rule(&row, LINK) {
-                code.add_instruction(from, link(stack.link)?);
+/// The unwind information of out-of-line code, made from that of its module: an `.eh_frame` section
+/// of this machine, without a terminator, whose pointers are relative to nothing. `None` where the function has no rules for the site, or none that can be written.
+pub(crate) fn unwind_entry(placed: &Placed<'_>) -> Option<Vec<u8>> {
+    let site = placed.site;
+    // Behind a call the frame is not there yet, or no more.
+    let at = match placed.kind {
+        CodeKind::Call => site.function().addr(),
+        _ => site.addr(),
+    };
+    let info = unwinds::covering(site.module(), at).ok()??;
+    let row = info.row(at).ok()?;
+    let start = Address::Constant(placed.range.start().get());
+    let mut code = FrameDescriptionEntry::new(start, u32::try_from(placed.range.len()).ok()?);
+    for stack in placed.stack() {
+        let from = stack.from;
+        code.add_instruction(from, frame(&row.base, stack.lowered.into())?);
+        if from == 0 {
+            // They count from the frame address, which stays where it is.
+            for (reg, how) in always(&row) {
+                code.add_instruction(0, rule(register(reg), &how)?);
             }
         }
-        write(row.endian, code)
+        if !has_rule(&row, LINK) {
+            code.add_instruction(from, link(stack.link)?);
+        }
     }
-
-    /// The module is gone.
-    pub(crate) fn forget(&self, module: ModuleId) {
-        self.0.forget(module);
-    }
+    write(row.endian, code)
 }
 
 fn write(endian: RunTimeEndian, code: FrameDescriptionEntry) -> Option<Vec<u8>> {

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use super::Frame;
 use super::host::{FRAME_ABOVE_STACK, before_low, in_order, state};
-use super::unwinds::Unwinds;
+use super::unwinds;
 use super::value::Value;
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::deopt::{Error, Result};
@@ -32,7 +32,6 @@ use crate::stackmap::{Constants, Location, LocationKind, Record, RecordRef, Stat
 /// best kept; it does not keep the engine, so a handler may hold it.
 pub struct Walker {
     engine: WeakEngine,
-    unwinds: Unwinds,
     /// The records by the addresses to which their calls return.
     records: Mutex<HashMap<ModuleId, Arc<BTreeMap<CodeAddr, RecordRef>>>>,
 }
@@ -53,7 +52,6 @@ impl Walker {
     pub fn new(engine: &Engine) -> Self {
         Self {
             engine: engine.downgrade(),
-            unwinds: Unwinds::default(),
             records: Mutex::default(),
         }
     }
@@ -91,7 +89,6 @@ impl Walker {
 
     /// Forgets a module that has been unregistered.
     pub fn forget(&self, module: ModuleId) {
-        self.unwinds.forget(module);
         let _writing = Writing::enter();
         self.records.lock().remove(&module);
     }
@@ -161,7 +158,7 @@ impl<'w> Callers<'w> {
         let Some(module) = engine.module_at(executing) else {
             return Ok(None);
         };
-        let unwind = self.walker.unwinds.covering(&module, executing)?;
+        let unwind = unwinds::covering(&module, executing)?;
         let unwind = unwind.ok_or(Error::UnwindMissing { pc: executing })?;
         let row = unwind.row(executing)?;
         let of = |reg: DwarfReg| self.registers.get(&reg).map(|known| known.value);

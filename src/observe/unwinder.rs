@@ -16,7 +16,7 @@ use std::sync::{Arc, Once};
 use parking_lot::Mutex;
 
 use crate::addr::CodeAddr;
-use crate::deopt::{UnwindEntries, of_capture};
+use crate::deopt::{of_capture, unwind_entry};
 use crate::engine::{Event, Observer};
 use crate::site::{Module, ModuleId};
 
@@ -35,7 +35,6 @@ pub struct Unwinder(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    entries: UnwindEntries,
     sections: Mutex<Sections>,
 }
 
@@ -80,11 +79,10 @@ impl Observer for Unwinder {
         match event {
             Event::Registered { module } => self.module(module),
             Event::Unregistered { module } => {
-                self.0.entries.forget(module.id());
                 self.0.sections.lock().modules.remove(&module.id());
             }
             Event::Placed(placed) => {
-                if let Some(bytes) = self.0.entries.of(placed) {
+                if let Some(bytes) = unwind_entry(placed) {
                     let mut sections = self.0.sections.lock();
                     sections.placed.insert(placed.range.start(), Section::new(bytes));
                 }

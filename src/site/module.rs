@@ -1,5 +1,6 @@
 //! A registered module: its functions, its stack maps and its sites.
 
+use core::any::Any;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -130,6 +131,8 @@ pub(super) struct Inner {
 #[derive(Default)]
 pub(super) struct OnDemand {
     pub(super) descriptions: Descriptions,
+    /// What [`crate::deopt`] has read of its unwind information.
+    unwinds: OnceLock<Box<dyn Any + Send + Sync>>,
     /// By the addresses of functions, ascending.
     stack_sizes: OnceLock<Box<[(CodeAddr, StackSize)]>>,
 }
@@ -277,6 +280,23 @@ impl Module {
     #[must_use]
     pub fn unwind_by(&self) -> UnwindBy {
         self.0.parts.unwind_by
+    }
+
+    /// What was [kept](Self::keep_unwinds) of its unwind information.
+    pub(crate) fn kept_unwinds<T: Any>(&self) -> Option<&T> {
+        let kept = self.0.known_on_demand()?.unwinds.get()?;
+        Some(kept.downcast_ref().expect("what is kept is of one type"))
+    }
+
+    /// Keeps what was read of its unwind information, unless another thread has, and returns what is
+    /// kept.
+    ///
+    /// # Panics
+    /// What is kept is of another type.
+    pub(crate) fn keep_unwinds<T: Any + Send + Sync>(&self, read: T) -> &T {
+        let unwinds = &self.0.on_demand().unwinds;
+        let kept = unwinds.get_or_init(|| Box::new(read));
+        kept.downcast_ref().expect("what is kept is of one type")
     }
 
     /// Whether the engine has loaded its code.

@@ -141,7 +141,7 @@ fn a_far_function_is_reached_by_a_stub() {
 #[cfg(all(feature = "backtrace", target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn gates_and_stubs_have_the_frame_of_a_function_that_starts() {
-    use crate::deopt::UnwindEntries;
+    use crate::deopt::unwind_entry;
     use crate::engine::{CodeKind, Event, Observer};
     use crate::image::{Graph, Object};
     use crate::publish::NeverStopped;
@@ -156,7 +156,7 @@ fn gates_and_stubs_have_the_frame_of_a_function_that_starts() {
             let Event::Placed(placed) = event else { return };
             assert_eq!(placed.kind, CodeKind::Call);
             // One function is in assembly, and has none.
-            self.0.lock().extend(UnwindEntries::default().of(placed));
+            self.0.lock().extend(unwind_entry(placed));
         }
     }
 

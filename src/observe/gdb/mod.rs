@@ -22,7 +22,7 @@ use self::interface::JitCodeEntry;
 use super::names;
 use crate::addr::CodeAddr;
 use crate::arch::Arch;
-use crate::deopt::{UnwindEntries, of_capture};
+use crate::deopt::{of_capture, unwind_entry};
 use crate::engine::{Event, Observer, Placed};
 use crate::site::{Module, ModuleId};
 
@@ -49,7 +49,6 @@ pub struct Gdb(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    frames: UnwindEntries,
     entries: Mutex<Entries>,
 }
 
@@ -91,7 +90,7 @@ impl Gdb {
 
     fn placed(&self, placed: &Placed<'_>) {
         let named = names::placed(placed);
-        let frame = self.0.frames.of(placed);
+        let frame = unwind_entry(placed);
         let file = File {
             arch: placed.site.module().arch(),
             code: named.range,
@@ -129,7 +128,6 @@ impl Observer for Gdb {
         match event {
             Event::Registered { module } => self.module(module),
             Event::Unregistered { module } => {
-                self.0.frames.forget(module.id());
                 self.0.entries.lock().modules.remove(&module.id());
             }
             Event::Placed(placed) => self.placed(placed),
