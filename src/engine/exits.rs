@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::Shared;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
-use crate::memory::{Block, BlockForm, BlockRoom, CodeMemory, StubSlot};
+use crate::memory::{Block, BlockForm, BlockRooms, CodeMemory, StubPool, StubSlot};
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result};
 
@@ -146,10 +146,36 @@ pub(super) struct MadeExit {
     pub(super) keep: ExitKeep,
 }
 
+/// Rooms of blocks for the exit stubs of a transaction, which are taken as many at a time as may
+/// still be needed: each on its own, the lock and the search are a tenth of what an exit stub takes.
+#[derive(Default)]
+pub(super) struct ExitRooms {
+    /// How many sites there are yet; 0 where nobody knows.
+    expected: usize,
+    taken: Vec<BlockRooms>,
+}
+
+impl ExitRooms {
+    /// So many sites are changed from now on.
+    pub(super) fn expect(&mut self, sites: usize) {
+        self.expected = sites;
+    }
+
+    /// Gives back those that nobody has used.
+    pub(super) fn give_back(&mut self, stubs: &StubPool) {
+        for rooms in self.taken.drain(..).filter(|rooms| rooms.len() > 0) {
+            // In a fork's child they stay taken.
+            // protection: rooms-that-nobody-used-are-given-back
+            let _ = stubs.give_rooms(&rooms);
+        }
+    }
+}
+
 impl Shared {
     /// Makes an exit stub in reach of `near`.
     pub(super) fn make_exit(
         &self,
+        rooms: &mut ExitRooms,
         exits: &dyn Exits,
         site: &Site,
         (role, resumption): (Role, ExitResumption<'_>),
@@ -162,7 +188,7 @@ impl Shared {
             resumption,
         };
         if let Some((form, blocks)) = exits.in_blocks(site, role, resumption) {
-            if let Some(made) = self.exit_in_block(form, blocks, request, near)? {
+            if let Some(made) = self.exit_in_block(rooms, (form, blocks), request, near)? {
                 return Ok(made);
             }
         }
@@ -188,27 +214,32 @@ impl Shared {
 
     fn exit_in_block<'a>(
         &self,
-        form: BlockForm,
-        blocks: &dyn ExitBlocks,
+        rooms: &mut ExitRooms,
+        (form, blocks): (BlockForm, &dyn ExitBlocks),
         request: impl Fn(CodeAddr) -> ExitRequest<'a>,
         near: CodeRange,
     ) -> Result<Option<MadeExit>> {
-        let room = match self.stubs.room(form, near)? {
-            Some(room) => Some(room),
+        let are_for = |taken: &&mut BlockRooms| taken.len() > 0 && taken.are_for(form, near, &self.stubs);
+        let taken = match rooms.taken.iter_mut().find(are_for) {
+            Some(taken) => taken,
             None => {
-                self.stubs
-                    .add_block(form, near, |range, count| blocks.make(form, range.start(), count))?;
-                self.stubs.room(form, near)?
+                let taken = self.take_rooms((form, blocks), near, rooms.expected.max(1))?;
+                // Another thread may have taken all rooms.
+                let Some(taken) = taken else {
+                    return Ok(None);
+                };
+                rooms.taken.retain(|taken| taken.len() > 0);
+                rooms.taken.push(taken);
+                rooms.taken.last_mut().expect("some have just been added")
             }
         };
-        // Another thread may have taken all rooms.
-        let Some(BlockRoom { slot, number, block }) = room else {
-            return Ok(None);
-        };
+        rooms.expected = rooms.expected.saturating_sub(1);
+        let (slot, number) = taken.take().expect("there is one of them");
+        let block = taken.block();
         let _stage = latency::enter(Stage::Assemble);
         let mut bytes = [0; MOST];
         let written = bytes.get_mut(..form.room as usize).map_or(Ok(None), |code| {
-            let put = exits_of(&block).put(number, &request(slot.addr()), code)?;
+            let put = exits_of(block).put(number, &request(slot.addr()), code)?;
             Ok(put.map(|made| {
                 let code = code.get(..made.len);
                 let code =
@@ -216,13 +247,13 @@ impl Shared {
                 (made.stack, code)
             }))
         });
-        let written = written.and_then(|put| match put {
-            Some((stack, code)) => {
-                let keep = ExitKeep::InBlock(Arc::clone(&block), number);
-                block.memory().write(slot.addr(), code)?;
-                Ok(Some((stack, keep)))
-            }
-            None => Ok(None),
+        let written = written.and_then(|put| {
+            let Some((stack, code)) = put else {
+                return Ok(None);
+            };
+            let keep = ExitKeep::InBlock(Arc::clone(block), number);
+            block.memory().write(slot.addr(), code)?;
+            Ok(Some((stack, keep)))
         });
         match written {
             Ok(Some((stack, keep))) => Ok(Some(MadeExit {
@@ -236,6 +267,23 @@ impl Shared {
                 refused.map(|_| None)
             }
         }
+    }
+}
+
+impl Shared {
+    /// Takes at most so many rooms, of a new block if no other has any.
+    fn take_rooms(
+        &self,
+        (form, blocks): (BlockForm, &dyn ExitBlocks),
+        near: CodeRange,
+        most: usize,
+    ) -> Result<Option<BlockRooms>> {
+        if let Some(taken) = self.stubs.rooms(form, near, most)? {
+            return Ok(Some(taken));
+        }
+        let make = |range: CodeRange, count| blocks.make(form, range.start(), count);
+        self.stubs.add_block(form, near, make)?;
+        Ok(self.stubs.rooms(form, near, most)?)
     }
 }
 

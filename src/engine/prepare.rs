@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
-use super::exits::{ExitResumption, Role};
+use super::exits::{ExitResumption, ExitRooms, Role};
 use super::installed::{Held, Installed, ReturnOffsets, Stub};
 use super::live::{self, JumpExchange};
 use super::lower::{CodePlace, Lowered, Lowering, check_and_fill};
@@ -71,6 +71,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         Ok(())
     });
     states.expect_sites(0);
+    states.exit_rooms.get_mut().give_back(&shared.stubs);
     if let Err(error) = collected.and_then(|()| set.seal(states, shared.level)) {
         // protection: stubs-of-refused-transactions-are-freed
         set.release(shared);
@@ -107,6 +108,7 @@ pub(super) struct Preparation<'a> {
     /// What is installed now.
     pub(super) old: &'a Installed,
     pub(super) templates: &'a RefCell<Templates>,
+    exit_rooms: &'a RefCell<ExitRooms>,
     pub(super) site: &'a Site,
     /// Whether it would have been prepared otherwise, had its code been run.
     until_run: bool,
@@ -144,6 +146,7 @@ impl<'a> Preparation<'a> {
             state,
             old,
             templates: &states.templates,
+            exit_rooms: &states.exit_rooms,
             site,
             // While its code has not been run, none are in force yet.
             until_run: has_return_offsets && !is_released,
@@ -496,7 +499,8 @@ impl<'a> Preparation<'a> {
             return Ok(at);
         }
         let (near, asked) = (self.state.lasting.range, (role, resumption));
-        let made = self.shared.make_exit(&**exits, self.site, asked, near)?;
+        let rooms = &mut self.exit_rooms.borrow_mut();
+        let made = self.shared.make_exit(rooms, &**exits, self.site, asked, near)?;
         let at = made.slot.addr();
         // Most sites have one.
         self.exit_stubs.reserve_exact(1);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::change::{ChangeSet, FEW, MANY};
-use super::exits::{ExitKeep, StackAt};
+use super::exits::{ExitKeep, ExitRooms, StackAt};
 use super::installed::{Held, Installed, Stub, StubReference};
 use super::journal::{Journal, JournalEntry, Record};
 use super::live::{Armed, Settling};
@@ -252,6 +252,8 @@ pub(super) struct States {
     pub(super) journal: Journal,
     /// What is known of sequences, for whoever prepares a change.
     pub(super) templates: RefCell<Templates>,
+    /// Rooms for exit stubs, while a transaction is prepared.
+    pub(super) exit_rooms: RefCell<ExitRooms>,
     /// What commits were made of that is not in the journal yet.
     #[allow(clippy::vec_box, reason = "a commit hands over a pointer")]
     unfiled: Vec<Box<ChangeSet>>,
@@ -323,6 +325,7 @@ impl States {
     #[inline]
     pub(super) fn expect_sites(&mut self, len: usize) {
         self.expected = len;
+        self.exit_rooms.get_mut().expect(len);
     }
 
     /// Makes the state of a site that has not been changed yet.

@@ -22,7 +22,7 @@ use super::{Alias, Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, Segmen
 
 pub use blocks::BlockForm;
 use blocks::Blocks;
-pub(crate) use blocks::{Block, BlockRoom};
+pub(crate) use blocks::{Block, BlockRooms};
 
 /// The alignment of a slot, and the granularity of its length.
 const GRANULE: u64 = 16;

@@ -81,6 +81,41 @@ fn each_exit_stub_is_of_its_site() {
     assert!(engine.stub_stats().reserved <= stats.reserved);
 }
 
+/// Rooms are taken for all sites of a transaction; of those without an exit stub they are free again,
+/// after a refusal as well.
+#[test]
+fn rooms_that_a_transaction_did_not_need_are_free_again() {
+    let (engine, _) = noting(Box::new(|_| {}));
+    let functions: Vec<Written> = (0..SITES).map(identity).collect();
+    let text = Text::new(&functions);
+    let module = register(&engine, &text, &functions);
+    let sites: Vec<Site> = module.sites().collect();
+    let plain = Sequence::new().mov(result(), arg(0));
+    let collect = |upto: usize| {
+        let mut transaction = engine.transaction();
+        transaction.invalidate_site(&sites[0]).unwrap();
+        for site in &sites[1..upto] {
+            transaction.patch_site(site, &plain).unwrap();
+        }
+        transaction
+    };
+    let mut refused = collect(10);
+    let endless = Sequence::new().raw(&HOST.nop.repeat(100));
+    let endless = endless.in_place_only();
+    refused.patch_site(&sites[10], &endless).unwrap();
+    assert!(refused.prepare().is_err());
+    assert_eq!(engine.stub_stats().slots, 0);
+    collect(30).commit().unwrap();
+    assert_eq!(engine.stub_stats().slots, 1);
+    // Nobody had those of the others: the next are in the same block.
+    let reserved = engine.stub_stats().reserved;
+    engine.invalidate_site(&sites[35]).unwrap();
+    assert_eq!(
+        (engine.stub_stats().slots, engine.stub_stats().reserved),
+        (2, reserved)
+    );
+}
+
 /// A handler that frees the exit stub through which it was called, and makes another meanwhile, has
 /// its site until it ends.
 #[test]

@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::vec::Vec;
 
+use smallvec::SmallVec;
+
 use super::{GRANULE, SLAB, Slab, StubPool, StubSlot, foreign};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::latency::{self, Stage};
@@ -37,14 +39,15 @@ pub struct BlockForm {
 pub(crate) struct Block {
     memory: Alias,
     range: CodeRange,
+    form: BlockForm,
     owner: Box<dyn Any + Send + Sync>,
 }
 
-/// A room that nobody else uses.
-pub(crate) struct BlockRoom {
-    pub(crate) slot: StubSlot,
-    pub(crate) number: u32,
-    pub(crate) block: Arc<Block>,
+/// Rooms of one block that nobody else uses, for whoever needs several: they are found at once.
+pub(crate) struct BlockRooms {
+    block: Arc<Block>,
+    /// The lowest last.
+    numbers: SmallVec<[u32; 4]>,
 }
 
 /// All blocks of a pool.
@@ -60,7 +63,6 @@ pub(super) struct Blocks {
 #[derive(Debug)]
 struct Rooms {
     block: Arc<Block>,
-    form: BlockForm,
     /// The numbers of free ones, the lowest last.
     free: Vec<u32>,
     count: u32,
@@ -76,6 +78,42 @@ impl Block {
     pub(crate) fn owner<T: Any>(&self) -> Option<&T> {
         self.owner.downcast_ref()
     }
+
+    fn room(&self, number: u32) -> CodeRange {
+        let before = u64::from(self.form.shared) + u64::from(number) * u64::from(self.form.room);
+        let start = CodeAddr::new(self.range.start().get() + before);
+        let room = CodeRange::new(start, self.form.room.into());
+        room.expect("a room lies in its block, which has an end")
+    }
+}
+
+impl BlockRooms {
+    /// What the block has in common.
+    pub(crate) fn block(&self) -> &Arc<Block> {
+        &self.block
+    }
+
+    /// Takes out one of them: its bytes, and its number.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<(StubSlot, u32)> {
+        let number = self.numbers.pop()?;
+        let slot = StubSlot {
+            range: self.block.room(number),
+            retired: None,
+        };
+        Some((slot, number))
+    }
+
+    /// How many they are.
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Whether they are of that form, and in reach of `near`.
+    pub(crate) fn are_for(&self, form: BlockForm, near: CodeRange, pool: &StubPool) -> bool {
+        // protection: kept-rooms-are-within-reach
+        self.block.form == form && reserve::allows(pool.reach(near), self.block.range)
+    }
 }
 
 impl fmt::Debug for Block {
@@ -85,19 +123,13 @@ impl fmt::Debug for Block {
 }
 
 impl Rooms {
-    fn room(&self, number: u32) -> CodeRange {
-        let before = u64::from(self.form.shared) + u64::from(number) * u64::from(self.form.room);
-        let start = CodeAddr::new(self.block.range.start().get() + before);
-        let room = CodeRange::new(start, self.form.room.into());
-        room.expect("a room lies in its block, which has an end")
-    }
-
     /// The number of the room that has these bytes.
     fn number(&self, room: CodeRange) -> Option<u32> {
+        let form = self.block.form;
         let before = room.start().get() - self.block.range.start().get();
-        let number = before.checked_sub(self.form.shared.into())? / u64::from(self.form.room);
+        let number = before.checked_sub(form.shared.into())? / u64::from(form.room);
         let number = u32::try_from(number).ok()?;
-        (number < self.count && self.room(number) == room).then_some(number)
+        (number < self.count && self.block.room(number) == room).then_some(number)
     }
 
     fn is_empty(&self) -> bool {
@@ -122,36 +154,43 @@ impl Blocks {
         rooms.block.range.contains(room.start()).then_some(rooms)
     }
 
-    /// Takes a room that `allows` accepts the block of.
-    fn take(&mut self, form: BlockForm, allows: impl Fn(CodeRange) -> bool) -> Option<BlockRoom> {
-        let fits = |rooms: &Rooms| rooms.form == form && allows(rooms.block.range);
+    /// Takes at most so many rooms of a block that `allows` accepts.
+    fn take(
+        &mut self,
+        (form, most): (BlockForm, usize),
+        allows: impl Fn(CodeRange) -> bool,
+    ) -> Option<BlockRooms> {
+        let fits = |rooms: &Rooms| rooms.block.form == form && allows(rooms.block.range);
         let is_next = |start: &CodeAddr| self.all.get(start).is_some_and(fits);
         let at = self.open.iter().rposition(is_next)?;
         let rooms = self.all.get_mut(self.open.get(at)?)?;
-        let number = rooms.free.pop()?;
+        let left = rooms.free.len().saturating_sub(most);
+        let numbers = rooms.free.drain(left..).collect();
         if rooms.free.is_empty() {
             self.open.remove(at);
         }
-        let slot = StubSlot {
-            range: rooms.room(number),
-            retired: None,
-        };
         let block = Arc::clone(&rooms.block);
-        Some(BlockRoom { slot, number, block })
+        Some(BlockRooms { block, numbers })
     }
 
-    /// Frees a room. Returns the bytes of its block if that is empty now, and another has rooms.
+    /// Frees a room, as [`give_all`](Self::give_all).
     pub(super) fn give(&mut self, room: CodeRange) -> Option<CodeRange> {
-        let (start, rooms) = self.all.range_mut(..=room.start()).next_back()?;
+        let number = self.around(room)?.number(room)?;
+        self.give_all(room.start(), &[number])
+    }
+
+    /// Frees rooms of the block around `at`. Returns the bytes of the block if that is empty now, and
+    /// another has rooms.
+    fn give_all(&mut self, at: CodeAddr, numbers: &[u32]) -> Option<CodeRange> {
+        let (start, rooms) = self.all.range_mut(..=at).next_back()?;
         let start = *start;
-        let number = rooms.number(room)?;
         if rooms.free.is_empty() {
             self.open.push(start);
         }
-        rooms.free.push(number);
-        let (is_empty, form) = (rooms.is_empty(), rooms.form);
+        rooms.free.extend_from_slice(numbers);
+        let (is_empty, form) = (rooms.is_empty(), rooms.block.form);
         let is_other = |other: &CodeAddr| {
-            let same_form = || self.all.get(other).is_some_and(|rooms| rooms.form == form);
+            let same_form = || self.all.get(other).is_some_and(|rooms| rooms.block.form == form);
             *other != start && same_form()
         };
         // protection: a-block-goes-when-it-is-empty
@@ -170,21 +209,38 @@ impl StubPool {
         Ok(self.lock()?.blocks.of(room)?.is_some())
     }
 
-    /// Takes a room of a block in reach of `near`, if there is one.
+    /// Takes at most so many rooms of a block in reach of `near`, if one has any.
     ///
     /// # Errors
     /// [`Error::EngineForked`] in a fork's child.
-    pub(crate) fn room(&self, form: BlockForm, near: CodeRange) -> Result<Option<BlockRoom>> {
+    pub(crate) fn rooms(&self, form: BlockForm, near: CodeRange, most: usize) -> Result<Option<BlockRooms>> {
         let _stage = latency::enter(Stage::Allocate);
         let mut state = self.lock()?;
         let reach = self.reach(near);
         // protection: room-within-reach
-        let room = state.blocks.take(form, |block| reserve::allows(reach, block));
-        if room.is_some() {
-            state.stats.in_use += u64::from(form.room);
-            state.stats.slots += 1;
+        let rooms = state
+            .blocks
+            .take((form, most), |block| reserve::allows(reach, block));
+        if let Some(rooms) = &rooms {
+            state.stats.in_use += u64::from(form.room) * rooms.len() as u64;
+            state.stats.slots += rooms.len() as u64;
         }
-        Ok(room)
+        Ok(rooms)
+    }
+
+    /// Takes back rooms that were not used: they hold trapping instructions still.
+    ///
+    /// # Errors
+    /// [`Error::EngineForked`] in a fork's child.
+    pub(crate) fn give_rooms(&self, rooms: &BlockRooms) -> Result<()> {
+        let mut state = self.lock()?;
+        let state = &mut *state;
+        state.stats.in_use -= u64::from(rooms.block.form.room) * rooms.len() as u64;
+        state.stats.slots -= rooms.len() as u64;
+        match state.blocks.give_all(rooms.block.range.start(), &rooms.numbers) {
+            Some(empty) => state.give(empty),
+            None => Ok(()),
+        }
     }
 
     /// Makes a block in reach of `near`. `make` is told where it is and how many rooms it has, and
@@ -203,7 +259,7 @@ impl StubPool {
         let state = &mut *state;
         // The first has few rooms, as most engines need few; two of the largest fill a slab.
         let most = (SLAB / 2 - u64::from(form.shared)) / u64::from(form.room);
-        let same_form = state.blocks.all.values().filter(|rooms| rooms.form == form);
+        let same_form = state.blocks.all.values().filter(|rooms| rooms.block.form == form);
         let count = (16 << same_form.take(8).count()).min(most);
         let len = u64::from(form.shared) + count * u64::from(form.room);
         let len = len.next_multiple_of(GRANULE);
@@ -230,8 +286,12 @@ impl StubPool {
         memory.maintain(range);
         let owner = Box::new(owner);
         let rooms = Rooms {
-            block: Arc::new(Block { memory, range, owner }),
-            form,
+            block: Arc::new(Block {
+                memory,
+                range,
+                form,
+                owner,
+            }),
             free: (0..count).rev().collect(),
             count,
         };

@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::addr::Len;
-use crate::memory::{BlockForm, BlockRoom, Error};
+use crate::memory::{Block, BlockForm, BlockRooms, Error};
 use crate::publish::GracePeriod;
 
 const WITHIN: u64 = (1 << 31) - (1 << 16);
@@ -25,16 +25,31 @@ fn pool() -> (StubPool, PlacedSegments, CodeRange) {
     (StubPool::new(arena, WITHIN), placed.finalize().unwrap(), code)
 }
 
-/// A room, of a new block if need be.
-fn room(pool: &StubPool, near: CodeRange) -> BlockRoom {
-    pool.room(FORM, near).unwrap().unwrap_or_else(|| {
+/// One room, with its block.
+struct Room {
+    slot: StubSlot,
+    number: u32,
+    block: Arc<Block>,
+}
+
+/// At most so many rooms of one block, of a new one if need be.
+fn rooms(pool: &StubPool, near: CodeRange, most: usize) -> BlockRooms {
+    pool.rooms(FORM, near, most).unwrap().unwrap_or_else(|| {
         let make = |range: CodeRange, count: u32| (vec![0x11; FORM.shared as usize], (range, count));
         pool.add_block(FORM, near, make).unwrap();
-        pool.room(FORM, near).unwrap().unwrap()
+        pool.rooms(FORM, near, most).unwrap().unwrap()
     })
 }
 
-fn of(room: &BlockRoom) -> (CodeRange, u32) {
+fn room(pool: &StubPool, near: CodeRange) -> Room {
+    let mut rooms = rooms(pool, near, 1);
+    let (slot, number) = rooms.take().unwrap();
+    assert!(rooms.take().is_none());
+    let block = Arc::clone(rooms.block());
+    Room { slot, number, block }
+}
+
+fn of(room: &Room) -> (CodeRange, u32) {
     *room.block.owner::<(CodeRange, u32)>().unwrap()
 }
 
@@ -45,7 +60,7 @@ fn bytes(pool: &StubPool, range: CodeRange) -> Vec<u8> {
 #[test]
 fn rooms_are_handed_out_in_order_and_are_apart() {
     let (pool, _placed, code) = pool();
-    let rooms: Vec<BlockRoom> = (0..1000).map(|_| room(&pool, code)).collect();
+    let rooms: Vec<Room> = (0..1000).map(|_| room(&pool, code)).collect();
     let mut blocks: Vec<(CodeRange, u32)> = rooms.iter().map(of).collect();
     for one in &rooms {
         let (block, count) = of(one);
@@ -110,9 +125,9 @@ fn a_block_goes_with_its_last_room_unless_it_is_the_only_one() {
     let (pool, _placed, code) = pool();
     let first = room(&pool, code);
     let (block, count) = of(&first);
-    let rest: Vec<BlockRoom> = (1..count).map(|_| room(&pool, code)).collect();
+    let rest: Vec<Room> = (1..count).map(|_| room(&pool, code)).collect();
     let other = room(&pool, code);
-    assert!(of(&other).0 != block && pool.room(FORM, code).unwrap().is_some());
+    assert!(of(&other).0 != block && pool.rooms(FORM, code, 1).unwrap().is_some());
     let held = Arc::clone(&first.block);
     for room in rest {
         pool.discard(room.slot);
@@ -142,10 +157,10 @@ fn rooms_of_another_form_or_out_of_reach_are_of_other_blocks() {
     let (pool, _placed, code) = pool();
     let first = room(&pool, code);
     let wider = BlockForm { room: 32, ..FORM };
-    assert!(pool.room(wider, code).unwrap().is_none());
+    assert!(pool.rooms(wider, code, 1).unwrap().is_none());
     let far = CodeAddr::new(code.start().get() ^ (1 << 40));
     let far = CodeRange::new(far, 64).unwrap();
-    assert!(pool.room(FORM, far).unwrap().is_none());
+    assert!(pool.rooms(FORM, far, 1).unwrap().is_none());
     // A slot that is no room of its block is nobody's.
     let start = CodeAddr::new(first.slot.addr().get() + 8);
     let inside = CodeRange::new(start, FORM.room.into()).unwrap();
@@ -153,4 +168,40 @@ fn rooms_of_another_form_or_out_of_reach_are_of_other_blocks() {
     let longer = pool.add_block(FORM, code, |_, _| (vec![0; 33], ()));
     assert!(matches!(longer, Err(Error::OutsideMemory { .. })));
     assert_eq!(pool.stats().slots, 1);
+}
+
+#[test]
+fn rooms_that_are_taken_together_are_of_one_block_and_come_back_unused() {
+    let (pool, _placed, code) = pool();
+    let mut taken = rooms(&pool, code, 10);
+    assert_eq!((taken.len(), pool.stats().slots), (10, 10));
+    assert!(taken.are_for(FORM, code, &pool));
+    let used: Vec<(StubSlot, u32)> = (0..4).map(|_| taken.take().unwrap()).collect();
+    assert_eq!(
+        used.iter().map(|(_, number)| *number).collect::<Vec<_>>(),
+        [0, 1, 2, 3]
+    );
+    let before = pool.stats();
+    pool.give_rooms(&taken).unwrap();
+    let after = pool.stats();
+    let unused = 6 * u64::from(FORM.room);
+    assert_eq!((after.slots, after.in_use), (4, before.in_use - unused));
+    assert_eq!(after.reclaimed, before.reclaimed, "they were never in use");
+    // The next who takes some gets those first.
+    assert_eq!(room(&pool, code).number, 4);
+    // No more than the block has, which another then goes on with.
+    let (_, count) = of(&room(&pool, code));
+    let rest = rooms(&pool, code, 1 << 20);
+    assert_eq!(rest.len(), count as usize - 6);
+    assert!(!Arc::ptr_eq(rooms(&pool, code, 1).block(), rest.block()));
+}
+
+#[test]
+fn rooms_are_for_code_in_their_reach_and_of_their_form() {
+    let (pool, _placed, code) = pool();
+    let taken = rooms(&pool, code, 2);
+    let far = CodeRange::new(CodeAddr::new(code.start().get() + (3 << 31)), 16).unwrap();
+    assert!(taken.are_for(FORM, code, &pool) && !taken.are_for(FORM, far, &pool));
+    let longer = BlockForm { room: 32, ..FORM };
+    assert!(!taken.are_for(longer, code, &pool));
 }
