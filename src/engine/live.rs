@@ -66,6 +66,7 @@ use crate::arch::{self, Declared, DeclaredTarget, OnReturn, RegSet};
 use crate::latency::{self, Stage};
 use crate::memory::StubSlot;
 use crate::memory::short;
+use crate::memory::short::Bytes;
 use crate::sequence::{self, Assembled, Environment, Sequence};
 use crate::site::Site;
 use crate::verify::{self, Chunk, Place};
@@ -165,25 +166,23 @@ fn fill(
     let Some(template) = templates.template((kind, outline), &lasting.template) else {
         return Ok(None);
     };
-    let slot = preparation.shared.stubs.alloc(template.len(), lasting.range)?;
-    let at = slot.addr();
-    let mut stub = Stub::empty(slot, preparation.owner());
+    let slot = preparation.shared.stubs.open(template.len(), lasting.range)?;
+    let (at, mut code) = (slot.addr(), Bytes::new());
     let place = Place::Stub {
         at,
         site: lasting.range,
     };
-    let filled = template.fill(place, outline, environment, &mut stub.code);
+    let filled = template.fill(place, outline, environment, &mut code);
     if filled != Some(true) {
-        preparation.shared.stubs.discard(stub.slot);
+        slot.close()?;
         return match filled {
             Some(_) => Err(filled_wrong(site)),
             None => Ok(None),
         };
     }
     stage.end();
-    stub.calls = template.calls;
-    // protection: filled-stub-is-there-before-its-jump
-    preparation.shared.stubs.fill(&stub.slot, &stub.code)?;
+    let mut stub = Stub::empty(slot.fill(&code)?, preparation.owner());
+    (stub.code, stub.calls) = (code, template.calls);
     preparation.new.stub = Some(stub);
     Ok(Some(at))
 }

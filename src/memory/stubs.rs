@@ -26,8 +26,13 @@ pub(crate) use blocks::{Block, BlockRooms};
 
 /// The alignment of a slot, and the granularity of its length.
 const GRANULE: u64 = 16;
-/// How much code memory a slab takes.
+/// How much code memory a slab takes, of the first.
 const SLAB: u64 = 16 << 10;
+/// So many slabs have the same length, and those that follow twice as much: a large pool has few, all
+/// of which are looked through for room.
+const SLABS_OF_A_SIZE: usize = 4;
+/// A slab has a megabyte at most.
+const MOST_DOUBLINGS: usize = 6;
 
 /// A pool of stubs. It is shared by reference between threads.
 #[derive(Debug)]
@@ -48,7 +53,9 @@ struct PoolState {
 #[derive(Debug)]
 struct Slab {
     /// Owns the code memory.
-    placed: PlacedSegments,
+    _placed: PlacedSegments,
+    /// Through which it is written.
+    memory: Alias,
     range: CodeRange,
     free: Spans,
 }
@@ -105,6 +112,53 @@ impl StubSlot {
     }
 }
 
+/// A slot whose code is being made. The pool is locked meanwhile: who took a slot first and filled it
+/// then would lock it twice, and look for its slab again.
+pub(crate) struct OpenSlot<'p> {
+    state: MutexGuard<'p, PoolState>,
+    /// The number of its slab.
+    slab: usize,
+    range: CodeRange,
+}
+
+impl OpenSlot<'_> {
+    /// Its first byte.
+    pub(crate) fn addr(&self) -> CodeAddr {
+        self.range.start()
+    }
+
+    /// Writes its code, to which nothing branches yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutsideMemory`] for code that is longer than the slot, which is free again.
+    #[inline]
+    pub(crate) fn fill(self, code: &[u8]) -> Result<StubSlot> {
+        let slot = StubSlot {
+            range: self.range,
+            retired: None,
+        };
+        // protection: filled-stub-is-there-before-its-jump
+        match self.state.write(self.slab, self.range, code) {
+            Ok(()) => Ok(slot),
+            Err(error) => {
+                self.close()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Frees it.
+    ///
+    /// # Errors
+    ///
+    /// Its memory refuses.
+    pub(crate) fn close(mut self) -> Result<()> {
+        let range = self.range;
+        self.state.give_slot(range)
+    }
+}
+
 /// How much memory stubs use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StubStats {
@@ -139,6 +193,12 @@ impl StubPool {
     /// [`Arena::place`] answers, notably [`Error::NoAddressSpace`] when nothing near the code is
     /// free.
     pub fn alloc(&self, len: Len, near: CodeRange) -> Result<StubSlot> {
+        let range = self.open(len, near)?.range;
+        Ok(StubSlot { range, retired: None })
+    }
+
+    /// The same, to be filled at once.
+    pub(crate) fn open(&self, len: Len, near: CodeRange) -> Result<OpenSlot<'_>> {
         let _stage = latency::enter(Stage::Allocate);
         let need = u64::from(len.get()).next_multiple_of(GRANULE);
         if need == 0 {
@@ -151,13 +211,10 @@ impl StubPool {
         }
         let mut state = self.lock()?;
         let first_fit = |slab: &mut Slab| slab.free.take(need, GRANULE, slab.range);
-        let taken = self.take(&mut state, need, self.reach(near), first_fit)?;
-        state.stats.in_use += taken.len();
+        let (slab, range) = self.take(&mut state, need, self.reach(near), first_fit)?;
+        state.stats.in_use += range.len();
         state.stats.slots += 1;
-        Ok(StubSlot {
-            range: taken,
-            retired: None,
-        })
+        Ok(OpenSlot { state, slab, range })
     }
 
     fn reach(&self, near: CodeRange) -> Reach {
@@ -167,28 +224,31 @@ impl StubPool {
         }
     }
 
-    /// Takes so many bytes of a slab, of a new one if need be.
+    /// Takes so many bytes of a slab, of a new one if need be; which one it is.
     fn take(
         &self,
         state: &mut PoolState,
         need: u64,
         reach: Reach,
         from: impl Fn(&mut Slab) -> Option<CodeRange>,
-    ) -> Result<CodeRange> {
-        let mut in_reach = state
-            .slabs
-            .iter_mut()
-            // protection: stub-within-reach
-            .filter(|slab| reserve::allows(reach, slab.range));
-        match in_reach.find_map(&from) {
+    ) -> Result<(usize, CodeRange)> {
+        let slabs = state.slabs.iter_mut().enumerate();
+        // protection: stub-within-reach
+        let mut in_reach = slabs.filter(|(_, slab)| reserve::allows(reach, slab.range));
+        match in_reach.find_map(|(number, slab)| Some((number, from(slab)?))) {
             Some(taken) => Ok(taken),
-            None => Ok(from(self.grow(state, need, reach)?).expect("a new slab has what it was made for")),
+            None => {
+                let number = state.slabs.len();
+                let taken = from(self.grow(state, need, reach)?);
+                Ok((number, taken.expect("a new slab has what it was made for")))
+            }
         }
     }
 
     /// Takes a new slab near the code.
     fn grow<'a>(&self, state: &'a mut PoolState, need: u64, reach: Reach) -> Result<&'a mut Slab> {
-        let len = need.max(SLAB);
+        let doublings = (state.slabs.len() / SLABS_OF_A_SIZE).min(MOST_DOUBLINGS);
+        let len = need.max(SLAB << doublings);
         let slab = SegmentNeed {
             kind: SegmentKind::Code,
             len,
@@ -197,9 +257,15 @@ impl StubPool {
         let placed = self.arena.place(&[slab], reach)?.finalize()?;
         let segment = placed.segments().first();
         let range = segment.expect("a slab is the segment that was asked for").range;
-        fill_with_traps(&placed.memory(), range)?;
+        let memory = placed.memory();
+        fill_with_traps(&memory, range)?;
         let free = Spans::of(range);
-        state.slabs.push(Slab { placed, range, free });
+        state.slabs.push(Slab {
+            _placed: placed,
+            memory,
+            range,
+            free,
+        });
         state.stats.reserved += len;
         Ok(state.slabs.last_mut().expect("one was just added"))
     }
@@ -212,8 +278,9 @@ impl StubPool {
     /// child.
     pub(crate) fn memory(&self, slot: &StubSlot) -> Result<Alias> {
         let state = self.lock()?;
-        let slab = state.slabs.iter().find(|slab| slab.range.contains(slot.addr()));
-        slab.map(|slab| slab.placed.memory()).ok_or(foreign(slot.range()))
+        let slab = state.slab_of(slot.range())?;
+        let slab = state.slabs.get(slab);
+        slab.map(|slab| slab.memory.clone()).ok_or(foreign(slot.range()))
     }
 
     /// Writes the code of a slot that nothing branches to yet.
@@ -223,15 +290,9 @@ impl StubPool {
     /// [`Error::OutsideMemory`] for code that is longer than the slot, or a slot of another pool.
     pub(crate) fn fill(&self, slot: &StubSlot, code: &[u8]) -> Result<()> {
         let _stage = latency::enter(Stage::Allocate);
-        let len = code.len() as u64;
-        if len > slot.range.len() {
-            return Err(Error::OutsideMemory {
-                at: slot.addr(),
-                len,
-                memory: slot.range(),
-            });
-        }
-        CodeMemory::write(&self.memory(slot)?, slot.addr(), code)
+        let state = self.lock()?;
+        let slab = state.slab_of(slot.range())?;
+        state.write(slab, slot.range(), code)
     }
 
     /// The bytes of stubs.
@@ -245,7 +306,7 @@ impl StubPool {
         let slab = state.slabs.iter().find(holds).ok_or(foreign(range))?;
         let len = usize::try_from(range.len()).expect("what is mapped has a length");
         let mut bytes = vec![0; len];
-        CodeMemory::read(&slab.placed.memory(), range.start(), &mut bytes)?;
+        CodeMemory::read(&slab.memory, range.start(), &mut bytes)?;
         Ok(bytes)
     }
 
@@ -270,22 +331,7 @@ impl StubPool {
     }
 
     fn give(&self, slot: &StubSlot) -> Result<()> {
-        let mut state = self.lock()?;
-        let state = &mut *state;
-        let range = slot.range();
-        match state.blocks.of(range)? {
-            Some(block) => {
-                fill_with_traps(block.memory(), range)?;
-                if let Some(empty) = state.blocks.give(range) {
-                    state.give(empty)?;
-                }
-            }
-            None => state.give(range)?,
-        }
-        state.stats.in_use -= range.len();
-        state.stats.slots -= 1;
-        state.stats.reclaimed += range.len();
-        Ok(())
+        self.lock()?.give_slot(slot.range())
     }
 
     /// How much memory stubs use. In a fork's child nothing is counted if a thread of the parent
@@ -307,11 +353,48 @@ impl StubPool {
 }
 
 impl PoolState {
+    /// The number of the slab that has these bytes.
+    fn slab_of(&self, range: CodeRange) -> Result<usize> {
+        let holds = |slab: &Slab| slab.range.contains(range.start());
+        self.slabs.iter().position(holds).ok_or(foreign(range))
+    }
+
+    /// Writes the code of a slot that nothing branches to yet.
+    fn write(&self, slab: usize, slot: CodeRange, code: &[u8]) -> Result<()> {
+        let len = code.len() as u64;
+        if len > slot.len() {
+            return Err(Error::OutsideMemory {
+                at: slot.start(),
+                len,
+                memory: slot,
+            });
+        }
+        let slab = self.slabs.get(slab).ok_or(foreign(slot))?;
+        CodeMemory::write(&slab.memory, slot.start(), code)
+    }
+
+    /// Frees a slot, or a room.
+    fn give_slot(&mut self, range: CodeRange) -> Result<()> {
+        match self.blocks.of(range)? {
+            Some(block) => {
+                fill_with_traps(block.memory(), range)?;
+                if let Some(empty) = self.blocks.give(range) {
+                    self.give(empty)?;
+                }
+            }
+            None => self.give(range)?,
+        }
+        self.stats.in_use -= range.len();
+        self.stats.slots -= 1;
+        self.stats.reclaimed += range.len();
+        Ok(())
+    }
+
     /// Fills bytes of a slab with trapping instructions, and frees them.
     fn give(&mut self, range: CodeRange) -> Result<()> {
         let holds = |slab: &&mut Slab| slab.range.contains(range.start());
         let slab = self.slabs.iter_mut().find(holds).ok_or(foreign(range))?;
-        fill_with_traps(&slab.placed.memory(), range)?;
+        fill_with_traps(&slab.memory, range)?;
         slab.free.give(range);
         Ok(())
     }

@@ -265,9 +265,9 @@ impl StubPool {
         let len = len.next_multiple_of(GRANULE);
         // From the other end than single stubs, which stay side by side.
         let last_fit = |slab: &mut Slab| slab.free.take_last(len, ALIGN);
-        let range = self.take(state, len, self.reach(near), last_fit)?;
-        let slab = state.slabs.iter().find(|slab| slab.range.contains(range.start()));
-        let memory = slab.ok_or(foreign(range))?.placed.memory();
+        let (slab, range) = self.take(state, len, self.reach(near), last_fit)?;
+        let slab = state.slabs.get(slab);
+        let memory = slab.ok_or(foreign(range))?.memory.clone();
         let count = count as u32;
         let (shared, owner) = make(range, count);
         let written = match shared.len() <= form.shared as usize {
