@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exits::{ExitResumption, ExitRooms, Role};
-use super::installed::{Held, Installed, ReturnOffsets, Stub};
+use super::installed::{Held, Installed, Stub};
 use super::live::{self, JumpExchange};
 use super::lower::{CodePlace, Lowered, Lowering, check_and_fill};
 use super::observe::{Boxed, CodeOwner, Event};
@@ -135,11 +135,11 @@ impl<'a> Preparation<'a> {
         let state = state.expect("the index of a state that was just found");
         let (is_released, old) = (site.module().is_released(), &*state.installed);
         let has_return_offsets = !grace_period && old.has_return_offsets();
-        new.return_offsets = match has_return_offsets && is_released {
-            // protection: return-offsets-stay-in-force
-            true => old.all_return_offsets(),
-            false => ReturnOffsets::new(),
-        };
+        new.return_offsets.clear();
+        // protection: return-offsets-stay-in-force
+        if has_return_offsets && is_released {
+            new.return_offsets = old.all_return_offsets();
+        }
         new.generation = old.generation + 1;
         Self {
             shared,

@@ -27,6 +27,15 @@ pub(crate) fn of(bytes: &[u8]) -> Bytes {
     }
 }
 
+/// A list of so many zeros, to be [made](assign) another where it then is.
+#[inline]
+pub(crate) fn zeros(len: usize) -> Bytes {
+    match len <= 32 {
+        true => Bytes::from_buf_and_len([0; 32], len),
+        false => Bytes::from_elem(0, len),
+    }
+}
+
 /// Makes a list one of these bytes.
 #[inline]
 pub(crate) fn assign(list: &mut Bytes, bytes: &[u8]) {

@@ -218,9 +218,8 @@ impl StubPool {
         let mut state = self.lock()?;
         let reach = self.reach(near);
         // protection: room-within-reach
-        let rooms = state
-            .blocks
-            .take((form, most), |block| reserve::allows(reach, block));
+        let allows = |block| reserve::allows(reach, block);
+        let rooms = state.blocks.take((form, most), allows);
         if let Some(rooms) = &rooms {
             state.stats.in_use += u64::from(form.room) * rooms.len() as u64;
             state.stats.slots += rooms.len() as u64;
