@@ -275,7 +275,7 @@ impl States {
     /// Gives a live site, which has just been armed, its state.
     pub(super) fn insert_armed(&mut self, site: &Site, mut state: SiteState) {
         let jump = state.lasting.live.as_ref().map(|armed| armed.patchable_jump);
-        state.lasting.kind = self.templates.get_mut().site(&site.context(&[]), jump);
+        state.lasting.kind = self.templates.get_mut().kind_of(site, jump);
         self.insert(site, state);
     }
 
@@ -337,7 +337,7 @@ impl States {
         let original = self.original_of(site)?;
         let mut state = SiteState::unchanged(site, original);
         if !site.module().is_live() {
-            state.lasting.kind = self.templates.get_mut().site(&site.context(&[]), None);
+            state.lasting.kind = self.templates.get_mut().kind_of(site, None);
         }
         Ok(self.insert(site, state))
     }

@@ -276,6 +276,11 @@ impl Module {
         &self.0.parts.eh_frames
     }
 
+    /// Whether the live-outs of its records are believed.
+    pub(crate) fn trusts_live_outs(&self) -> bool {
+        self.0.parts.trust_live_outs
+    }
+
     /// How the frames of its functions are found.
     #[must_use]
     pub fn unwind_by(&self) -> UnwindBy {

@@ -213,15 +213,11 @@ impl<'a> Record<'a> {
     #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn locations(&self) -> Locations<'a> {
         let size = location_size(self.version);
-        let start = match self.version {
-            Version::Flat(_) => 0,
-            _ => HEADER,
-        };
-        let end = start + usize::from(self.locations) * size;
+        let end = usize::from(self.locations) * size;
         Locations {
             raw: self
-                .raw
-                .get(start..end)
+                .live_bytes()
+                .get(..end)
                 .expect("a record that was read holds its locations"),
             endian: self.endian,
             size,
@@ -245,6 +241,28 @@ impl<'a> Record<'a> {
                 .expect("a record that was read holds its live-outs"),
             endian: self.endian,
         }
+    }
+
+    /// The bytes that say what is live: its locations and live-outs, as they lie in its map. If they are
+    /// the same in two records of one version and byte order that have as many locations, those say the
+    /// same, but for the constants to which a location may refer by an index.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
+    pub fn live_bytes(&self) -> &'a [u8] {
+        let start = match self.version {
+            Version::Flat(_) => 0,
+            _ => HEADER,
+        };
+        let bytes = self.raw.get(start..);
+        bytes.expect("a record that was read begins with its header")
+    }
+
+    /// The version of its map.
+    #[must_use]
+    #[inline]
+    pub fn version(&self) -> Version {
+        self.version
     }
 
     /// How many bytes are reserved at the record, where its map tells it: a flat one may, the

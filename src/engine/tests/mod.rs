@@ -230,7 +230,12 @@ impl Text {
     }
 
     fn adopted(&self, functions: &[Written]) -> crate::image::AdoptedCode {
-        let mut maps = map();
+        self.adopted_with(functions, &[])
+    }
+
+    /// The same with these large constants in its stack map.
+    fn adopted_with(&self, functions: &[Written], constants: &[u64]) -> crate::image::AdoptedCode {
+        let mut maps = constants.iter().fold(map(), |maps, value| maps.constant(*value));
         for (index, function) in functions.iter().enumerate() {
             maps = maps.function(self.addr(index).get(), 8, [function.record.clone()]);
         }

@@ -198,7 +198,7 @@ fn what_the_checker_keeps_closed_is_no_hole() {
         };
         change(&mut assembled.holes.as_mut().unwrap().holes);
         let mut templates = Templates::default();
-        let kind = templates.site(&context, None).unwrap();
+        let kind = templates.kind_of(site, None).unwrap();
         assert!(!templates.note(kind, sequence.outline()) && templates.note(kind, sequence.outline()));
         templates.keep((kind, &sequence), (site, &context), &environment, &assembled);
         templates.made()
@@ -237,6 +237,34 @@ fn the_third_of_a_shape_is_filled_at_any_site_of_the_same_kind() {
     // Another record: what is free there has to be asked anew.
     lab.engine.patch_site(&sites[2], &hit(0x1234, 0x40)).unwrap();
     assert_eq!(filled(&lab.engine), 2);
+}
+
+/// Constants of two maps may have the same index: records that are the same, byte for byte, are then
+/// not of the same kind.
+#[test]
+fn sites_whose_constants_differ_are_of_different_kinds() {
+    let lab = Lab::new();
+    let record = usual().location(crate::stackmap::testing::constant_index(0));
+    let functions = [roomy(0, record.clone()), roomy(1, record)];
+    let texts: Vec<Text> = (0..3).map(|_| Text::new(&functions)).collect();
+    let kinds = texts
+        .iter()
+        .zip([1 << 40, 1 << 41, 1 << 41])
+        .map(|(text, constant)| {
+            let code = text.adopted_with(&functions, &[constant]);
+            let code = lab.engine.adopt_with(code, &text.shared()).unwrap();
+            // SAFETY: what is told is true of the code.
+            let module = unsafe { lab.engine.register(code, |_| Some(functions[0].shape)) }.unwrap();
+            let kinds = module.sites().map(|site| {
+                lab.engine.patch_site(&site, &hit(1, 8)).unwrap();
+                let states = lab.engine.shared.states.lock();
+                states.of(site.key()).unwrap().lasting.kind.unwrap()
+            });
+            kinds.collect::<Vec<u32>>()
+        });
+    let kinds: Vec<Vec<u32>> = kinds.collect();
+    assert!(kinds.iter().all(|kinds| kinds[0] == kinds[1]), "{kinds:?}");
+    assert!(kinds[0] != kinds[1] && kinds[1] == kinds[2], "{kinds:?}");
 }
 
 #[test]
