@@ -11,14 +11,54 @@
 use core::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use smallvec::SmallVec;
+
 use super::observe::CodeOwner;
 use super::state::Status;
 use crate::memory::StubSlot;
 use crate::memory::short::{self, Bytes};
 use crate::sequence::Sequence;
 
-/// Offsets in a site to which return addresses may point, ascending. Most sites have none.
-pub(super) type ReturnOffsets = Vec<u32>;
+/// Offsets in a site to which return addresses may point, ascending. Most sites have none, and pay a
+/// word.
+#[derive(Clone, Default)]
+pub(super) struct ReturnOffsets(Option<Box<SmallVec<[u32; 6]>>>);
+
+impl ReturnOffsets {
+    /// None.
+    pub(super) const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Makes them those, in the room that they have.
+    #[inline]
+    pub(super) fn assign(&mut self, offsets: &[u32]) {
+        if let Some(kept) = &mut self.0 {
+            kept.clear();
+            kept.extend_from_slice(offsets);
+        } else if !offsets.is_empty() {
+            *self = Self::from(offsets);
+        }
+    }
+}
+
+impl Deref for ReturnOffsets {
+    type Target = [u32];
+
+    #[inline]
+    fn deref(&self) -> &[u32] {
+        self.0.as_deref().map_or(&[], SmallVec::as_slice)
+    }
+}
+
+impl From<&[u32]> for ReturnOffsets {
+    fn from(offsets: &[u32]) -> Self {
+        match offsets.is_empty() {
+            true => Self::new(),
+            false => Self(Some(Box::new(offsets.into()))),
+        }
+    }
+}
 
 /// What is installed in a site, and what is known of it.
 pub(super) struct Installed {
@@ -57,7 +97,7 @@ impl Installed {
             status: Status::Original,
             bytes: short::of(bytes),
             return_offsets: ReturnOffsets::new(),
-            returns: returns.to_vec(),
+            returns: returns.into(),
             sequence: None,
             stub: None,
             generation: 0,
@@ -72,11 +112,11 @@ impl Installed {
 
     /// Offsets to which return addresses may point then.
     pub(super) fn all_return_offsets(&self) -> ReturnOffsets {
-        let mut return_offsets: ReturnOffsets =
-            self.return_offsets.iter().chain(&self.returns).copied().collect();
-        return_offsets.sort_unstable();
-        return_offsets.dedup();
-        return_offsets
+        let both = self.return_offsets.iter().chain(&*self.returns);
+        let mut both: SmallVec<[u32; 6]> = both.copied().collect();
+        both.sort_unstable();
+        both.dedup();
+        ReturnOffsets::from(&*both)
     }
 }
 

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use super::Shared;
-use super::installed::Stub;
+use super::installed::{ReturnOffsets, Stub};
 use super::observe::CodeOwner;
 use super::prepare::Preparation;
 use super::requests::{Request, Requests};
@@ -178,7 +178,7 @@ pub(super) struct Ahead {
     version: u64,
     sequence: Sequence,
     environment: Environment,
-    return_offsets: Vec<u32>,
+    return_offsets: ReturnOffsets,
     place: CodePlace,
     owner: CodeOwner,
     for_template: bool,

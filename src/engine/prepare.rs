@@ -135,7 +135,7 @@ impl<'a> Preparation<'a> {
         let state = state.expect("the index of a state that was just found");
         let (is_released, old) = (site.module().is_released(), &*state.installed);
         let has_return_offsets = !grace_period && old.has_return_offsets();
-        new.return_offsets.clear();
+        new.return_offsets.assign(&[]);
         // protection: return-offsets-stay-in-force
         if has_return_offsets && is_released {
             new.return_offsets = old.all_return_offsets();
@@ -247,8 +247,7 @@ impl<'a> Preparation<'a> {
                 let place = Place::Site(self.state.lasting.range);
                 match template.fill(place, outline, environment, &mut new.bytes) {
                     Some(true) => {
-                        new.returns.clear();
-                        new.returns.extend(&template.returns);
+                        new.returns.assign(&template.returns);
                         return Ok(template.used);
                     }
                     Some(false) => return Err(filled_wrong(self.site)),
@@ -368,7 +367,7 @@ impl<'a> Preparation<'a> {
     pub(super) fn put(&mut self, bytes: &[u8], returns: &[u32]) {
         let new = &mut self.new;
         new.bytes = short::of(bytes);
-        new.returns = returns.to_vec();
+        new.returns.assign(returns);
     }
 
     /// Says what the bytes that were [put](Self::put) are, and of which sequence.

@@ -81,10 +81,6 @@ pub(super) struct SiteState {
 pub(super) struct Lasting {
     /// The site's bytes.
     pub(super) range: CodeRange,
-    /// The stub of the sequence that a lost site may hold.
-    pub(super) doubtful: Option<Box<Stub>>,
-    /// Stubs that the runtime has published for it.
-    pub(super) published: Vec<StubSlot>,
     pub(super) exit_stubs: Vec<ExitStub>,
     /// Bytes of its stubs and exit stubs that have been reclaimed.
     pub(super) reclaimed: u64,
@@ -92,14 +88,41 @@ pub(super) struct Lasting {
     pub(super) live: Option<Box<Armed>>,
     /// Whether it is one of [`States::closed`].
     is_listed: bool,
-    /// The version that closed it by a trap, if one has. It stays closed when it is patched.
-    pub(super) closed_since: Option<u64>,
+    /// What few sites have.
+    rare: Option<Box<Rare>>,
     /// Whether it is a call site. It is asked for each change.
     pub(super) is_call: bool,
     /// The number of its kind, if it has one: see [`super::templates`].
     pub(super) kind: Option<u32>,
     /// The number of the template that was filled last for it.
     pub(super) template: Cell<u32>,
+}
+
+/// What stays with few sites: most have no room for it.
+#[derive(Default)]
+struct Rare {
+    /// The stub of the sequence that a lost site may hold.
+    doubtful: Option<Box<Stub>>,
+    /// Stubs that the runtime has published for it.
+    published: Vec<StubSlot>,
+    /// The version that closed it by a trap, if one has. It stays closed when it is patched.
+    closed_since: Option<u64>,
+}
+
+impl Lasting {
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Keeps a stub that the runtime has published for the site.
+    pub(super) fn publish(&mut self, stub: StubSlot) {
+        self.rare().published.push(stub);
+    }
+
+    /// The version that closed it by a trap, if one has.
+    pub(super) fn closed_since(&self) -> Option<u64> {
+        self.rare.as_ref()?.closed_since
+    }
 }
 
 impl SiteState {
@@ -120,13 +143,11 @@ impl SiteState {
             installed,
             lasting: Box::new(Lasting {
                 range: site.range(),
-                doubtful: None,
-                published: Vec::new(),
                 exit_stubs: Vec::new(),
                 reclaimed: 0,
                 live,
                 is_listed: false,
-                closed_since: None,
+                rare: None,
                 is_call: site.shape().kind() == SiteKind::Call,
                 kind: None,
                 template: Cell::default(),
@@ -168,12 +189,12 @@ impl SiteState {
     /// refer to the stubs.
     fn into_code(mut self, site: SiteKey) -> SitesCode {
         let Lasting {
-            doubtful,
-            published,
+            rare,
             exit_stubs,
             live,
             ..
         } = *self.lasting;
+        let (doubtful, published) = rare.map_or((None, Vec::new()), |rare| (rare.doubtful, rare.published));
         let of_no_change = CodeOwner { site, generation: 0 };
         let armed = live.into_iter().flat_map(|armed| armed.stubs.into_iter());
         let others = armed.chain(published).map(|slot| (of_no_change, slot));
@@ -189,12 +210,13 @@ impl SiteState {
     /// The same, where it is.
     pub(super) fn slots(&self) -> impl Iterator<Item = &StubSlot> {
         let Lasting {
-            doubtful,
-            published,
+            rare,
             exit_stubs,
             live,
             ..
         } = &*self.lasting;
+        let published = rare.iter().flat_map(|rare| &rare.published);
+        let doubtful = rare.iter().flat_map(|rare| &rare.doubtful);
         let stubs = self.installed.stub.iter().chain(doubtful);
         let armed = live.iter().flat_map(|armed| &armed.stubs);
         let exit_stubs = exit_stubs.iter().map(|exit_stub| &exit_stub.slot);
@@ -415,7 +437,7 @@ impl States {
         installed.generation += 1;
         state.lasting.exit_stubs.append(exit_stubs);
         // protection: stub-of-a-lost-site-is-kept
-        state.lasting.doubtful = stub;
+        state.lasting.rare().doubtful = stub;
     }
 
     /// Adds exit stubs to those of a site.
@@ -465,7 +487,7 @@ impl States {
     /// Notes that a change has closed a site by a trap.
     pub(super) fn note_trapped(&mut self, index: StateIndex) {
         let state = self.written(index);
-        state.lasting.closed_since = Some(state.version);
+        state.lasting.rare().closed_since = Some(state.version);
         self.has_trapped = true;
     }
 

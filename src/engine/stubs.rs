@@ -73,7 +73,9 @@ fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequenc
         .lasting
         .exit_stubs
         .extend(exit_stubs.into_iter().map(of_no_change));
-    state.lasting.published.extend(stub.map(|stub| stub.slot));
+    if let Some(stub) = stub {
+        state.lasting.publish(stub.slot);
+    }
     if shared.observers.any() {
         shared.tell_published(site, &made);
     }

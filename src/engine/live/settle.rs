@@ -310,7 +310,7 @@ fn plan(states: &States, index: StateIndex, site: Site, epoch: u64) -> Result<Op
             Some(stub) if !stub.calls => Until::Reported(QuiescentState::Checkpoint),
             _ => Until::Reported(QuiescentState::Quiescent),
         },
-        closed_since: state.lasting.closed_since,
+        closed_since: state.lasting.closed_since(),
     }))
 }
 
@@ -426,7 +426,7 @@ impl Settling {
             return true;
         }
         // protection: a-site-that-was-opened-waits-anew
-        if self.way == Way::InPlace || state.lasting.closed_since != self.closed_since {
+        if self.way == Way::InPlace || state.lasting.closed_since() != self.closed_since {
             return false;
         }
         let again = plan(states, self.index, self.site(states), self.epoch);

@@ -155,7 +155,7 @@ fn sites_with_calls_and_sites_without_are_told_apart() {
         } else {
             &[]
         };
-        assert_eq!(installed.return_offsets, kept, "{id}");
+        assert_eq!(*installed.return_offsets, *kept, "{id}");
     }
 }
 

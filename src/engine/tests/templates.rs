@@ -342,7 +342,7 @@ fn return_offsets_are_kept_by_templates_of_their_own() {
 
 fn returns(engine: &Engine, site: &Site) -> Vec<u32> {
     let states = engine.shared.states.lock();
-    states.of(site.key()).unwrap().installed.returns.clone()
+    states.of(site.key()).unwrap().installed.returns.to_vec()
 }
 
 #[test]
