@@ -239,6 +239,23 @@ fn the_third_of_a_shape_is_filled_at_any_site_of_the_same_kind() {
     assert_eq!(filled(&lab.engine), 2);
 }
 
+/// The kind of a site, which is patched.
+fn kind(engine: &Engine, site: &Site) -> u32 {
+    engine.patch_site(site, &hit(1, 8)).unwrap();
+    let states = engine.shared.states.lock();
+    states.of(site.key()).unwrap().lasting.kind.unwrap()
+}
+
+/// After two of one kind the next is known by its record, which has as many bytes where it is of
+/// another.
+#[test]
+fn sites_whose_values_are_in_other_registers_are_of_different_kinds() {
+    let other = record(0).location(reg(RESULT, 8)).location(reg(KEPT, 8));
+    let all = sites(&[usual(), usual(), usual(), other, usual()]);
+    let kinds: Vec<u32> = all.sites.iter().map(|site| kind(&all.lab.engine, site)).collect();
+    assert!(kinds[..3] == [kinds[4]; 3] && kinds[3] != kinds[4], "{kinds:?}");
+}
+
 /// Constants of two maps may have the same index: records that are the same, byte for byte, are then
 /// not of the same kind.
 #[test]
@@ -255,12 +272,7 @@ fn sites_whose_constants_differ_are_of_different_kinds() {
             let code = lab.engine.adopt_with(code, &text.shared()).unwrap();
             // SAFETY: what is told is true of the code.
             let module = unsafe { lab.engine.register(code, |_| Some(functions[0].shape)) }.unwrap();
-            let kinds = module.sites().map(|site| {
-                lab.engine.patch_site(&site, &hit(1, 8)).unwrap();
-                let states = lab.engine.shared.states.lock();
-                states.of(site.key()).unwrap().lasting.kind.unwrap()
-            });
-            kinds.collect::<Vec<u32>>()
+            module.sites().map(|site| kind(&lab.engine, &site)).collect()
         });
     let kinds: Vec<Vec<u32>> = kinds.collect();
     assert!(kinds.iter().all(|kinds| kinds[0] == kinds[1]), "{kinds:?}");
