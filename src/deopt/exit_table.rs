@@ -24,7 +24,7 @@ use super::host::state::{self, RawState};
 use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo, unwinds};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
-use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, RoomExit};
+use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, StackAt};
 use crate::memory::BlockForm;
 use crate::site::Site;
 use crate::verify;
@@ -208,7 +208,7 @@ impl ExitTable {
 }
 
 impl ExitBlock for Arc<ExitTable> {
-    fn put(&self, number: u32, request: &ExitRequest<'_>, code: &mut [u8]) -> Result<Option<RoomExit>> {
+    fn put(&self, number: u32, request: &ExitRequest<'_>, code: &mut [u8]) -> Result<Option<usize>> {
         let in_block = BlockExits::in_block();
         let mut code = RoomCode::new(code, request.at);
         (in_block.enter)(&mut code, self.at);
@@ -230,10 +230,11 @@ impl ExitBlock for Arc<ExitTable> {
             }
         };
         let is_put = put.is_some() && self.claim(number, request)?;
-        Ok(is_put.then_some(RoomExit {
-            len: code.len(),
-            stack: in_block.stack,
-        }))
+        Ok(is_put.then_some(code.len()))
+    }
+
+    fn stack(&self) -> &'static [StackAt] {
+        BlockExits::in_block().stack
     }
 
     fn give(&self, number: u32) {

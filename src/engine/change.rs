@@ -21,12 +21,13 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::exit_stub::ExitStubList;
 use super::fault::FirstFault;
 use super::installed::{Held, Installed, Stub};
 use super::journal::Record;
 use super::live::JumpExchange;
 use super::retire::Until;
-use super::state::{ExitStub, StateIndex, States, Status};
+use super::state::{StateIndex, States, Status};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::Fate;
 use crate::invariant::OrAbort;
@@ -80,7 +81,7 @@ pub(super) struct SiteChange {
     pub(super) status: Status,
     /// Bytes of code, the rest being nops.
     pub(super) used: Len,
-    pub(super) exit_stubs: Vec<ExitStub>,
+    pub(super) exit_stubs: ExitStubList,
     /// Whether it would have been prepared otherwise, had its code been run.
     pub(super) until_run: bool,
     /// How a live site is written, and where.
@@ -386,7 +387,7 @@ impl ChangeSet {
             }
         }
         for exit_stub in &change.exit_stubs {
-            self.of_stubs.push(exit_stub.slot.range());
+            self.of_stubs.push(exit_stub.range());
         }
         if let Some(stub) = &change.installed.stub {
             self.of_stubs.push(stub.slot.range());

@@ -156,7 +156,8 @@ impl ChangeSet {
         for change in &mut self.changes {
             let stub = change.take_stub().map(|stub| (stub.owner, stub.slot));
             let exit_stubs = change.exit_stubs.drain(..);
-            let exit_stubs = exit_stubs.map(|exit_stub| (exit_stub.owner, exit_stub.slot));
+            let exit_stubs =
+                exit_stubs.map(|exit_stub| (exit_stub.owner(change.site), exit_stub.into_slot()));
             made.extend(exit_stubs.chain(stub));
         }
         made
@@ -432,7 +433,7 @@ impl SiteChange {
             OldStub::Retired(until) => states.retired.retire(until, RetiredCode::stub(stub, since)),
             OldStub::Kept => states.keep_stub(self.index, stub),
             OldStub::Freed | OldStub::None => {
-                states.note_reclaimed(stub.owner.site, &stub.slot);
+                states.note_reclaimed(stub.owner.site, stub.slot.range());
                 return Some((stub.owner, stub.slot));
             }
         }

@@ -11,9 +11,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Shared;
+use super::exit_stub::{AloneExit, ExitStubCode, RoomExit};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
-use crate::memory::{Block, BlockForm, BlockRooms, CodeMemory, StubPool, StubSlot};
+use crate::memory::{Block, BlockForm, BlockRooms, CodeMemory, StubPool};
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result};
 
@@ -94,56 +95,27 @@ pub unsafe trait ExitBlocks {
     fn make(&self, form: BlockForm, at: CodeAddr, count: u32) -> (Vec<u8>, Arc<dyn ExitBlock>);
 }
 
-/// An exit stub in the room of a block.
-#[derive(Clone, Copy, Debug)]
-pub struct RoomExit {
-    /// How many bytes its code has.
-    pub len: usize,
-    /// How the stack differs from that at the site; by ascending offsets.
-    pub stack: &'static [StackAt],
-}
-
 /// A block of exit stubs.
 pub trait ExitBlock: Send + Sync {
     /// Writes the code of one of them, which nobody uses, into the first of the room's bytes; what is
-    /// behind it traps. `None` where it cannot be in the block: it will be made by
-    /// [`Exits::encode`] then.
+    /// behind it traps. Returns how many bytes it has; `None` where it cannot be in the block: it will
+    /// be made by [`Exits::encode`] then.
     ///
     /// # Errors
     /// It cannot be made at all.
-    fn put(&self, number: u32, request: &ExitRequest<'_>, code: &mut [u8]) -> Result<Option<RoomExit>>;
+    fn put(&self, number: u32, request: &ExitRequest<'_>, code: &mut [u8]) -> Result<Option<usize>>;
+
+    /// How the stack differs in each from that at its site; by ascending offsets.
+    fn stack(&self) -> &'static [StackAt];
 
     /// Nobody reaches it any more.
     fn give(&self, number: u32);
 }
 
-/// What lives as long as an exit stub.
-pub(super) enum ExitKeep {
-    /// Of one that is on its own.
-    Alone(#[expect(dead_code, reason = "it is held, not read")] Box<dyn Any + Send + Sync>),
-    /// Of one in a block: its number.
-    InBlock(Arc<Block>, u32),
-}
-
-impl Drop for ExitKeep {
-    fn drop(&mut self) {
-        if let Self::InBlock(block, number) = self {
-            // protection: numbers-of-exit-stubs-are-given-back
-            exits_of(block).give(*number);
-        }
-    }
-}
-
-fn exits_of(block: &Block) -> &dyn ExitBlock {
+/// What a block was made for.
+pub(super) fn exits_of(block: &Block) -> &dyn ExitBlock {
     let exits = block.owner::<Arc<dyn ExitBlock>>();
     &**exits.expect("blocks are made for exit stubs")
-}
-
-/// An exit stub whose code is in place.
-pub(super) struct MadeExit {
-    pub(super) slot: StubSlot,
-    pub(super) stack: Cow<'static, [StackAt]>,
-    pub(super) keep: ExitKeep,
 }
 
 /// Rooms of blocks for the exit stubs of a transaction, which are taken as many at a time as may
@@ -180,7 +152,7 @@ impl Shared {
         site: &Site,
         (role, resumption): (Role, ExitResumption<'_>),
         near: CodeRange,
-    ) -> Result<MadeExit> {
+    ) -> Result<ExitStubCode> {
         let request = |at| ExitRequest {
             site,
             role,
@@ -199,11 +171,11 @@ impl Shared {
             Ok(code)
         });
         match made {
-            Ok(ExitCode { keep, stack, .. }) => Ok(MadeExit {
+            Ok(ExitCode { keep, stack, .. }) => Ok(ExitStubCode::Alone(Box::new(AloneExit {
                 slot,
                 stack,
-                keep: ExitKeep::Alone(keep),
-            }),
+                _keep: keep,
+            }))),
             Err(error) => {
                 // protection: exit-stub-that-cannot-be-made-is-freed
                 self.stubs.discard(slot);
@@ -218,7 +190,7 @@ impl Shared {
         (form, blocks): (BlockForm, &dyn ExitBlocks),
         request: impl Fn(CodeAddr) -> ExitRequest<'a>,
         near: CodeRange,
-    ) -> Result<Option<MadeExit>> {
+    ) -> Result<Option<ExitStubCode>> {
         let are_for = |taken: &&mut BlockRooms| taken.len() > 0 && taken.are_for(form, near, &self.stubs);
         let taken = match rooms.taken.iter_mut().find(are_for) {
             Some(taken) => taken,
@@ -235,39 +207,31 @@ impl Shared {
         };
         rooms.expected = rooms.expected.saturating_sub(1);
         let (slot, number) = taken.take().expect("there is one of them");
-        let block = taken.block();
-        let _stage = latency::enter(Stage::Assemble);
-        let mut bytes = [0; MOST];
-        let written = bytes.get_mut(..form.room as usize).map_or(Ok(None), |code| {
-            let put = exits_of(block).put(number, &request(slot.addr()), code)?;
-            Ok(put.map(|made| {
-                let code = code.get(..made.len);
-                let code =
-                    code.expect("an exit stub in a room is no longer than the room, as `put` promises");
-                (made.stack, code)
-            }))
-        });
-        let written = written.and_then(|put| {
-            let Some((stack, code)) = put else {
-                return Ok(None);
-            };
-            let keep = ExitKeep::InBlock(Arc::clone(block), number);
-            block.memory().write(slot.addr(), code)?;
-            Ok(Some((stack, keep)))
-        });
-        match written {
-            Ok(Some((stack, keep))) => Ok(Some(MadeExit {
-                slot,
-                stack: Cow::Borrowed(stack),
-                keep,
-            })),
-            refused => {
-                // protection: room-that-cannot-be-filled-is-freed
-                self.stubs.discard(slot);
-                refused.map(|_| None)
-            }
+        let made = fill_room(taken.block(), number, &request(slot.addr()));
+        if !matches!(made, Ok(Some(_))) {
+            // protection: room-that-cannot-be-filled-is-freed
+            self.stubs.discard(slot);
         }
+        Ok(made?.map(ExitStubCode::InRoom))
     }
+}
+
+/// Makes the exit stub in the room of that number, if it can be in a block.
+fn fill_room(block: &Arc<Block>, number: u32, request: &ExitRequest<'_>) -> Result<Option<RoomExit>> {
+    let _stage = latency::enter(Stage::Assemble);
+    let mut bytes = [0; MOST];
+    let Some(code) = bytes.get_mut(..block.form().room as usize) else {
+        return Ok(None);
+    };
+    let Some(len) = exits_of(block).put(number, request, code)? else {
+        return Ok(None);
+    };
+    let block = Arc::clone(block);
+    let made = RoomExit { block, number };
+    let code = code.get(..len);
+    let code = code.expect("an exit stub in a room is no longer than the room, as `put` promises");
+    made.block.memory().write(request.at, code)?;
+    Ok(Some(made))
 }
 
 impl Shared {

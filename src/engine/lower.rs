@@ -18,11 +18,12 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use super::Shared;
+use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
 use super::installed::{ReturnOffsets, Stub};
 use super::observe::CodeOwner;
 use super::prepare::Preparation;
 use super::requests::{Request, Requests};
-use super::state::{ExitStub, ExitStubKind, States};
+use super::state::States;
 use crate::Result;
 use crate::arch::{OnReturn, SiteContext};
 use crate::latency::{self, Stage};
@@ -84,7 +85,7 @@ impl Lowering<'_> {
             }),
             Err(error) => {
                 // protection: stubs-of-refused-lowerings-are-freed
-                shared.release(Vec::new(), stub);
+                shared.release(ExitStubList::new(), stub);
                 Err(error)
             }
         }
@@ -183,7 +184,7 @@ pub(super) struct Ahead {
     owner: CodeOwner,
     for_template: bool,
     /// Made with the lock.
-    exit_stubs: Vec<ExitStub>,
+    exit_stubs: ExitStubList,
     /// `None` before, and where it was refused.
     lowered: Option<Lowered>,
 }

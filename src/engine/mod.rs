@@ -43,6 +43,7 @@ mod calls;
 mod change;
 mod commit;
 pub(crate) mod error;
+mod exit_stub;
 mod exits;
 mod fault;
 mod installed;
@@ -77,7 +78,7 @@ use parking_lot::{Mutex, RwLock};
 pub use builder::EngineBuilder;
 pub use commit::Prepared;
 pub use exits::{
-    ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, RoomExit, SavedFrame, StackAt,
+    ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, StackAt,
 };
 pub use journal::JournalEntry;
 pub use live::Settled;
@@ -99,12 +100,13 @@ use crate::publish::{
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
 use crate::{Error, Result};
+use exit_stub::{ExitStub, ExitStubList};
 use installed::Stub;
 use lock::Contention;
 use observe::Observers;
 use requests::{IfInvalid, Request, Requests};
 use retire::{RetiredCode, Until};
-use state::{ExitStub, States};
+use state::States;
 
 /// Patches the sites of registered modules. Cloning clones a handle.
 #[derive(Clone)]
@@ -390,7 +392,7 @@ impl Engine {
         };
         let mine = self.shared.check_registered(site).is_ok();
         let state = states.of(site.key()).filter(|_| mine);
-        state.map_or(0, |state| state.slots().map(|slot| slot.range().len()).sum())
+        state.map_or(0, |state| state.code().map(|range| range.len()).sum())
     }
 
     /// How many bytes of stubs and exit stubs of the site have been freed since it was
@@ -466,11 +468,7 @@ impl Engine {
         let Some(states) = self.shared.look() else {
             return Vec::new();
         };
-        states
-            .retired
-            .iter()
-            .map(|retired_code| retired_code.slot().range())
-            .collect()
+        states.retired.iter().map(RetiredCode::range).collect()
     }
 
     /// Frees the stubs that nothing branches to any more but into which a callee could have
@@ -567,7 +565,7 @@ impl Shared {
             }
         }
         for (owner, slot) in &slots {
-            self.observers.reclaimed(*owner, slot, None);
+            self.observers.reclaimed(*owner, slot.range(), None);
         }
         if self.observers.any() {
             self.observers.tell(&Event::Unregistered { module });
@@ -582,7 +580,7 @@ impl Shared {
     /// Notes and tells that retired code is about to be reclaimed.
     fn announce_reclaimed(&self, states: &mut States, retired: &[RetiredCode]) {
         for retired_code in retired {
-            states.note_reclaimed(retired_code.owner().site, retired_code.slot());
+            states.note_reclaimed(retired_code.owner().site, retired_code.range());
         }
         for retired_code in retired {
             retired_code.tell(&self.observers);
@@ -611,10 +609,10 @@ impl Shared {
     }
 
     /// Frees what was allocated for a change that was not made: nothing has ever branched to it.
-    fn release(&self, exit_stubs: Vec<ExitStub>, stub: Option<Box<Stub>>) {
+    fn release(&self, exit_stubs: ExitStubList, stub: Option<Box<Stub>>) {
         let slots = exit_stubs
             .into_iter()
-            .map(|exit_stub| exit_stub.slot)
+            .map(ExitStub::into_slot)
             .chain(stub.map(|stub| stub.slot));
         for slot in slots {
             self.stubs.discard(slot);

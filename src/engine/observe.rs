@@ -14,7 +14,6 @@
 //! again can be told from a thread that only has to wait.
 
 use std::any::Any;
-use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +22,8 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::change::ChangeSet;
-use super::state::{ExitStub, ExitStubKind, States, Status};
+use super::exit_stub::{ExitStub, ExitStubKind};
+use super::state::{States, Status};
 use super::{Role, Shared, StackAt};
 use crate::addr::CodeRange;
 use crate::arch::SiteKind;
@@ -310,12 +310,12 @@ impl Observers {
     }
 
     /// Code is about to be reclaimed.
-    pub(super) fn reclaimed(&self, owner: CodeOwner, slot: &StubSlot, waited: Option<Duration>) {
+    pub(super) fn reclaimed(&self, owner: CodeOwner, range: CodeRange, waited: Option<Duration>) {
         if self.any() {
             self.tell(&Event::Reclaimed(Reclaimed {
                 site: owner.site,
                 generation: owner.generation,
-                range: slot.range(),
+                range,
                 waited,
             }));
         }
@@ -331,7 +331,7 @@ impl Shared {
     /// then frees it.
     pub(super) fn free_code(&self, given: FreedCode) {
         for (owner, slot) in &given {
-            self.observers.reclaimed(*owner, slot, None);
+            self.observers.reclaimed(*owner, slot.range(), None);
         }
         given.into_iter().for_each(|(_, slot)| self.stubs.discard(slot));
     }
@@ -359,11 +359,7 @@ impl Shared {
 
     /// Tells that a sequence was published for a site.
     #[cold]
-    pub(super) fn tell_published(
-        &self,
-        site: &Site,
-        code: &[(CodeKind, CodeRange, Cow<'static, [StackAt]>)],
-    ) {
+    pub(super) fn tell_published(&self, site: &Site, code: &[(CodeKind, CodeRange, Vec<StackAt>)]) {
         for (kind, range, stack) in code {
             self.tell_code(site, *kind, *range, 0, stack);
         }
@@ -410,8 +406,8 @@ impl Shared {
                 self.tell_placed(site, kind, stub.slot.range(), stub.owner.generation);
             }
             for exit_stub in &change.exit_stubs {
-                let (kind, range) = (CodeKind::of(exit_stub), exit_stub.slot.range());
-                self.tell_code(site, kind, range, exit_stub.owner.generation, &exit_stub.stack);
+                let (kind, range) = (CodeKind::of(exit_stub), exit_stub.range());
+                self.tell_code(site, kind, range, exit_stub.generation, exit_stub.stack());
             }
         }
     }

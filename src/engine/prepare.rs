@@ -6,13 +6,14 @@ use std::sync::LazyLock;
 
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
+use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
 use super::exits::{ExitResumption, ExitRooms, Role};
 use super::installed::{Held, Installed, Stub};
 use super::live::{self, JumpExchange};
 use super::lower::{CodePlace, Lowered, Lowering, check_and_fill};
 use super::observe::{Boxed, CodeOwner, Event};
 use super::requests::{IfInvalid, Request, Requests};
-use super::state::{self, ExitStub, ExitStubKind, SiteState, StateIndex, States, Status};
+use super::state::{self, SiteState, StateIndex, States, Status};
 use super::templates::Templates;
 use super::{Engine, Shared, calls};
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -112,7 +113,7 @@ pub(super) struct Preparation<'a> {
     pub(super) site: &'a Site,
     /// Whether it would have been prepared otherwise, had its code been run.
     until_run: bool,
-    pub(super) exit_stubs: Vec<ExitStub>,
+    pub(super) exit_stubs: ExitStubList,
     /// What is to be installed.
     pub(super) new: Box<Installed>,
     /// How it is written if its site is live.
@@ -150,7 +151,7 @@ impl<'a> Preparation<'a> {
             site,
             // While its code has not been run, none are in force yet.
             until_run: has_return_offsets && !is_released,
-            exit_stubs: Vec::new(),
+            exit_stubs: ExitStubList::new(),
             new,
             exchange: None,
             gate: None,
@@ -449,7 +450,7 @@ impl<'a> Preparation<'a> {
         let stub = self.old.stub.as_ref().or(self.new.stub.as_ref());
         let reference = stub.map(|stub| stub.reference());
         let mut made = self.exit_stubs.iter_mut();
-        if let Some(made) = made.find(|made| made.slot.addr() == exit_stub) {
+        if let Some(made) = made.find(|made| made.addr() == exit_stub) {
             // protection: what-an-exit-resumes-to-stays
             made.resumes_in = reference;
         }
@@ -478,7 +479,7 @@ impl<'a> Preparation<'a> {
             .exit_stubs
             .iter()
             .find(|exit_stub| exit_stub.kind == kind)
-            .map(|exit_stub| exit_stub.slot.addr());
+            .map(ExitStub::addr);
         if let Some(addr) = made.or_else(|| self.state.exit_stub(kind)) {
             return Ok(addr);
         }
@@ -493,24 +494,21 @@ impl<'a> Preparation<'a> {
             role: role.name(),
         })?;
         if let Some(exit_stub) = self.exit_stub_ahead(kind) {
-            let at = exit_stub.slot.addr();
+            let at = exit_stub.addr();
             self.exit_stubs.push(exit_stub);
             return Ok(at);
         }
         let (near, asked) = (self.state.lasting.range, (role, resumption));
         let rooms = &mut self.exit_rooms.borrow_mut();
-        let made = self.shared.make_exit(rooms, &**exits, self.site, asked, near)?;
-        let at = made.slot.addr();
-        // Most sites have one.
-        self.exit_stubs.reserve_exact(1);
-        self.exit_stubs.push(ExitStub {
+        let code = self.shared.make_exit(rooms, &**exits, self.site, asked, near)?;
+        let made = ExitStub {
             kind,
-            slot: made.slot,
-            owner: self.owner(),
-            stack: made.stack,
+            generation: self.new.generation,
+            code,
             resumes_in: None,
-            _keep: made.keep,
-        });
+        };
+        let at = made.addr();
+        self.exit_stubs.push(made);
         Ok(at)
     }
 

@@ -15,11 +15,13 @@
 
 use std::time::Instant;
 
+use super::exit_stub::ExitStub;
 use super::installed::Stub;
 use super::observe::{CodeOwner, Observers};
-use super::state::ExitStub;
+use crate::addr::CodeRange;
 use crate::memory::StubSlot;
 use crate::publish::{GracePeriod, Moment, Passed, QuiescentState};
+use crate::site::SiteKey;
 
 /// What is retired, by its pointer: a commit moves no more, and leaves freeing it to whoever frees
 /// the stub.
@@ -33,7 +35,7 @@ pub(super) struct RetiredCode {
 enum RetiredStub {
     Stub(Box<Stub>),
     /// What an exit stub's code refers to lives as long as it does.
-    ExitStub(Box<ExitStub>),
+    ExitStub(SiteKey, Box<ExitStub>),
 }
 
 /// What retired code waits for.
@@ -63,14 +65,14 @@ impl Retirable for RetiredCode {
     fn is_referenced(&self) -> bool {
         match &self.code {
             RetiredStub::Stub(stub) => stub.is_referenced(),
-            RetiredStub::ExitStub(_) => false,
+            RetiredStub::ExitStub(..) => false,
         }
     }
 
     fn drop_references(&mut self) {
         match &mut self.code {
             RetiredStub::Stub(_) => {}
-            RetiredStub::ExitStub(exit_stub) => exit_stub.resumes_in = None,
+            RetiredStub::ExitStub(_, exit_stub) => exit_stub.resumes_in = None,
         }
     }
 }
@@ -82,16 +84,21 @@ impl RetiredCode {
         Self { code, since, time }
     }
 
-    /// An exit stub to which nothing has branched since then.
-    pub(super) fn exit_stub(exit_stub: ExitStub, (since, time): (Moment, Option<Instant>)) -> Self {
-        let code = RetiredStub::ExitStub(Box::new(exit_stub));
+    /// An exit stub of the site with that key, to which nothing has branched since then.
+    pub(super) fn exit_stub(
+        site: SiteKey,
+        exit_stub: ExitStub,
+        (since, time): (Moment, Option<Instant>),
+    ) -> Self {
+        let code = RetiredStub::ExitStub(site, Box::new(exit_stub));
         Self { code, since, time }
     }
 
-    pub(super) fn slot(&self) -> &StubSlot {
+    /// All its bytes.
+    pub(super) fn range(&self) -> CodeRange {
         match &self.code {
-            RetiredStub::Stub(stub) => &stub.slot,
-            RetiredStub::ExitStub(exit_stub) => &exit_stub.slot,
+            RetiredStub::Stub(stub) => stub.slot.range(),
+            RetiredStub::ExitStub(_, exit_stub) => exit_stub.range(),
         }
     }
 
@@ -99,28 +106,28 @@ impl RetiredCode {
     pub(super) fn owner(&self) -> CodeOwner {
         match &self.code {
             RetiredStub::Stub(stub) => stub.owner,
-            RetiredStub::ExitStub(exit_stub) => exit_stub.owner,
+            RetiredStub::ExitStub(site, exit_stub) => exit_stub.owner(*site),
         }
     }
 
     /// Tells that it is about to be reclaimed.
     pub(super) fn tell(&self, observers: &Observers) {
         let waited = self.time.map(|time| time.elapsed());
-        observers.reclaimed(self.owner(), self.slot(), waited);
+        observers.reclaimed(self.owner(), self.range(), waited);
     }
 
     /// Its code memory, which knows since when nothing branches there.
     pub(super) fn into_slot(self) -> StubSlot {
         let slot = match self.code {
             RetiredStub::Stub(stub) => stub.slot,
-            RetiredStub::ExitStub(exit_stub) => exit_stub.slot,
+            RetiredStub::ExitStub(_, exit_stub) => exit_stub.into_slot(),
         };
         slot.retired_at(self.since)
     }
 
     /// Whether the proof is about it.
     pub(super) fn is_covered_by(&self, grace_period: &GracePeriod) -> bool {
-        grace_period.covers(self.slot().range(), Some(self.since))
+        grace_period.covers(self.range(), Some(self.since))
     }
 }
 

@@ -3,14 +3,14 @@
 
 use core::cell::{Cell, RefCell};
 use core::mem;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::change::{ChangeSet, FEW, MANY};
-use super::exits::{ExitKeep, ExitRooms, StackAt};
-use super::installed::{Held, Installed, Stub, StubReference};
+use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
+use super::exits::ExitRooms;
+use super::installed::{Held, Installed, Stub};
 use super::journal::{Journal, JournalEntry, Record};
 use super::live::{Armed, Settling};
 use super::observe::CodeOwner;
@@ -44,29 +44,6 @@ pub enum Status {
     Lost,
 }
 
-/// The three exit stubs that a site can have; they differ in where they resume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ExitStubKind {
-    /// `Target::Miss`: resumes at the site's end.
-    Miss,
-    /// `Target::Deopt` of a sequence: resumes with the original instructions.
-    Deopt,
-    /// Invalidation: resumes with what the site did before.
-    Invalidated,
-}
-
-/// An exit stub whose code is in place.
-pub(super) struct ExitStub {
-    pub(super) kind: ExitStubKind,
-    pub(super) slot: StubSlot,
-    pub(super) owner: CodeOwner,
-    pub(super) stack: Cow<'static, [StackAt]>,
-    /// Of the stub in which a thread that leaves it goes on, if it is one.
-    pub(super) resumes_in: Option<StubReference>,
-    /// What the code refers to.
-    pub(super) _keep: ExitKeep,
-}
-
 /// The state of a site that has been changed, or for which a change has been prepared. It is small:
 /// states lie side by side, and a commit touches this much of each.
 pub(super) struct SiteState {
@@ -81,7 +58,7 @@ pub(super) struct SiteState {
 pub(super) struct Lasting {
     /// The site's bytes.
     pub(super) range: CodeRange,
-    pub(super) exit_stubs: Vec<ExitStub>,
+    pub(super) exit_stubs: ExitStubList,
     /// Bytes of its stubs and exit stubs that have been reclaimed.
     pub(super) reclaimed: u64,
     /// What arming has made of it, if it is live.
@@ -143,7 +120,7 @@ impl SiteState {
             installed,
             lasting: Box::new(Lasting {
                 range: site.range(),
-                exit_stubs: Vec::new(),
+                exit_stubs: ExitStubList::new(),
                 reclaimed: 0,
                 live,
                 is_listed: false,
@@ -200,15 +177,15 @@ impl SiteState {
         let others = armed.chain(published).map(|slot| (of_no_change, slot));
         let exit_stubs = exit_stubs
             .into_iter()
-            .map(|exit_stub| (exit_stub.owner, exit_stub.slot));
+            .map(|exit_stub| (exit_stub.owner(site), exit_stub.into_slot()));
         SitesCode {
             slots: exit_stubs.chain(others).collect(),
             stubs: self.installed.take_stub().into_iter().chain(doubtful).collect(),
         }
     }
 
-    /// The same, where it is.
-    pub(super) fn slots(&self) -> impl Iterator<Item = &StubSlot> {
+    /// Where that is.
+    pub(super) fn code(&self) -> impl Iterator<Item = CodeRange> {
         let Lasting {
             rare,
             exit_stubs,
@@ -219,11 +196,9 @@ impl SiteState {
         let doubtful = rare.iter().flat_map(|rare| &rare.doubtful);
         let stubs = self.installed.stub.iter().chain(doubtful);
         let armed = live.iter().flat_map(|armed| &armed.stubs);
-        let exit_stubs = exit_stubs.iter().map(|exit_stub| &exit_stub.slot);
-        exit_stubs
-            .chain(stubs.map(|stub| &stub.slot))
-            .chain(armed)
-            .chain(published)
+        let slots = stubs.map(|stub| &stub.slot).chain(armed).chain(published);
+        let exit_stubs = exit_stubs.iter().map(ExitStub::range);
+        exit_stubs.chain(slots.map(StubSlot::range))
     }
 
     pub(super) fn exit_stub(&self, kind: ExitStubKind) -> Option<CodeAddr> {
@@ -231,7 +206,7 @@ impl SiteState {
             .exit_stubs
             .iter()
             .find(|exit_stub| exit_stub.kind == kind)
-            .map(|exit_stub| exit_stub.slot.addr())
+            .map(ExitStub::addr)
     }
 }
 
@@ -390,7 +365,7 @@ impl States {
 
     /// The site one of whose stubs or exit stubs contains `addr`.
     pub(super) fn site_of_stub(&self, addr: CodeAddr) -> Option<SiteKey> {
-        let holds = |state: &SiteState| state.slots().any(|slot| slot.range().contains(addr));
+        let holds = |state: &SiteState| state.code().any(|range| range.contains(addr));
         let mut sites = self.table.iter();
         let found = sites.find(|(_, place)| self.at(*place).is_some_and(holds));
         found.map(|(key, _)| key)
@@ -422,12 +397,7 @@ impl States {
 
     /// Marks a site as left in doubt. What its new bytes may branch to is kept with it until its
     /// module goes.
-    pub(super) fn lose(
-        &mut self,
-        index: StateIndex,
-        exit_stubs: &mut Vec<ExitStub>,
-        stub: Option<Box<Stub>>,
-    ) {
+    pub(super) fn lose(&mut self, index: StateIndex, exit_stubs: &mut ExitStubList, stub: Option<Box<Stub>>) {
         let version = self.next_version();
         let state = self.written(index);
         // protection: prepared-before-a-loss
@@ -441,7 +411,7 @@ impl States {
     }
 
     /// Adds exit stubs to those of a site.
-    pub(super) fn keep_exit_stubs(&mut self, index: StateIndex, exit_stubs: &mut Vec<ExitStub>) {
+    pub(super) fn keep_exit_stubs(&mut self, index: StateIndex, exit_stubs: &mut ExitStubList) {
         let kept = &mut self.written(index).lasting.exit_stubs;
         match kept.is_empty() {
             true => mem::swap(kept, exit_stubs),
@@ -450,9 +420,9 @@ impl States {
     }
 
     /// Notes that a stub or exit stub of a site is reclaimed. A site that is gone counts nothing.
-    pub(super) fn note_reclaimed(&mut self, site: SiteKey, slot: &StubSlot) {
+    pub(super) fn note_reclaimed(&mut self, site: SiteKey, code: CodeRange) {
         if let Some(state) = self.of_mut(site) {
-            state.lasting.reclaimed += slot.range().len();
+            state.lasting.reclaimed += code.len();
         }
     }
 

@@ -1,10 +1,9 @@
 //! Stubs that the runtime publishes for a site, for sequences of the site to branch to.
 
-use std::borrow::Cow;
-
-use super::observe::{CodeKind, CodeOwner};
+use super::exit_stub::ExitStub;
+use super::observe::CodeKind;
 use super::prepare::Preparation;
-use super::state::{ExitStub, States};
+use super::state::States;
 use super::{Engine, Shared, state};
 use crate::addr::CodeAddr;
 use crate::arch::SiteKind;
@@ -53,18 +52,13 @@ fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequenc
     let made = exit_stubs.iter().map(|exit_stub| {
         (
             CodeKind::of(exit_stub),
-            exit_stub.slot.range(),
-            exit_stub.stack.clone(),
+            exit_stub.range(),
+            exit_stub.stack().to_vec(),
         )
     });
-    let made: Vec<_> = made
-        .chain([(CodeKind::Published, range, Cow::default())])
-        .collect();
+    let made: Vec<_> = made.chain([(CodeKind::Published, range, Vec::new())]).collect();
     let of_no_change = |exit_stub: ExitStub| ExitStub {
-        owner: CodeOwner {
-            site: site.key(),
-            generation: 0,
-        },
+        generation: 0,
         ..exit_stub
     };
     let state = states.of_mut(site.key());

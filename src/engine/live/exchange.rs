@@ -234,7 +234,7 @@ pub(in crate::engine) fn retire(
         let exit_stubs = change
             .exit_stubs
             .drain(..)
-            .map(|exit_stub| RetiredCode::exit_stub(exit_stub, since));
+            .map(|exit_stub| RetiredCode::exit_stub(change.site, exit_stub, since));
         let stub = change.installed.take_stub();
         let stub = stub.map(|stub| RetiredCode::stub(stub, since));
         for retired_code in exit_stubs.chain(stub) {

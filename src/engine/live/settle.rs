@@ -33,9 +33,10 @@ use super::{Armed, JumpExchange, OriginalCode, backend, gate, refused};
 use crate::addr::{CodeRange, Len};
 use crate::arch::exchange;
 use crate::engine::change::MANY;
+use crate::engine::exit_stub::{ExitStubKind, ExitStubList};
 use crate::engine::observe::Event;
 use crate::engine::retire::{RetiredCode, Until};
-use crate::engine::state::{ExitStubKind, SiteState, StateIndex, States, Status};
+use crate::engine::state::{SiteState, StateIndex, States, Status};
 use crate::engine::{Engine, Shared};
 use crate::error::Fate;
 use crate::memory::fork::gate::Writing;
@@ -492,7 +493,7 @@ impl Settling {
     /// Nobody knows what is behind the gate.
     #[cold]
     fn lose(&self, states: &mut States, cause: Error) -> Error {
-        states.lose(self.index, &mut Vec::new(), None);
+        states.lose(self.index, &mut ExitStubList::new(), None);
         Error::RollBackFailed {
             cause: Box::new(cause),
             sites: vec![(*self.site(states).name(), Fate::Unknown)],

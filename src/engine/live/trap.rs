@@ -138,7 +138,7 @@ pub(in crate::engine) fn forget_traps(publisher: &Publisher, live: &[SiteChange]
         // protection: trap-of-another-is-kept
         let is_noted = noted(site) == Some(note.to);
         // protection: trap-that-was-seen-is-kept
-        if is_noted && own.any(|own| own.slot.addr() == note.to) {
+        if is_noted && own.any(|own| own.addr() == note.to) {
             forget(publisher, site);
         }
     }

@@ -200,8 +200,8 @@ fn stubs_are_published_with_their_sites() {
     let has_published = || {
         let states = engine.shared.states.lock();
         let state = states.of(site.key()).unwrap();
-        assert!(state.slots().next().is_some());
-        state.slots().all(|slot| glass.has_published(slot.range()))
+        assert!(state.code().next().is_some());
+        state.code().all(|range| glass.has_published(range))
     };
     // Too long for the site.
     let long = (0..40).fold(Sequence::new().mov(result(), arg(0)), |long, _| {

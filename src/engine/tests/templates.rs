@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::arch::{Cond, OnReturn, SiteContext};
-use crate::engine::state::ExitStubKind;
+use crate::engine::exit_stub::ExitStubKind;
 use crate::engine::templates::Templates;
 use crate::sequence::{self, Environment, Field, Fit, Holds, Hole, Target};
 use crate::verify;

@@ -79,11 +79,25 @@ impl Block {
         self.owner.downcast_ref()
     }
 
-    fn room(&self, number: u32) -> CodeRange {
+    /// The lengths in it.
+    pub(crate) fn form(&self) -> BlockForm {
+        self.form
+    }
+
+    /// The bytes of the room of that number.
+    pub(crate) fn room(&self, number: u32) -> CodeRange {
         let before = u64::from(self.form.shared) + u64::from(number) * u64::from(self.form.room);
         let start = CodeAddr::new(self.range.start().get() + before);
         let room = CodeRange::new(start, self.form.room.into());
         room.expect("a room lies in its block, which has an end")
+    }
+
+    /// The room of that number, which is in use, to be freed.
+    pub(crate) fn slot(&self, number: u32) -> StubSlot {
+        StubSlot {
+            range: self.room(number),
+            retired: None,
+        }
     }
 }
 
@@ -97,11 +111,7 @@ impl BlockRooms {
     #[inline]
     pub(crate) fn take(&mut self) -> Option<(StubSlot, u32)> {
         let number = self.numbers.pop()?;
-        let slot = StubSlot {
-            range: self.block.room(number),
-            retired: None,
-        };
-        Some((slot, number))
+        Some((self.block.slot(number), number))
     }
 
     /// How many they are.
