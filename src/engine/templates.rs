@@ -156,7 +156,7 @@ struct KnownSite {
     shape: CallShape,
     trusts_live_outs: bool,
     jump: Option<[Len; 2]>,
-    record: Option<(Version, usize)>,
+    record: Option<(Version, u16)>,
     /// What its record says is live, which refers to no constants of its map.
     live: SmallVec<[u8; 128]>,
     number: u32,
@@ -176,7 +176,7 @@ impl KnownSite {
             shape: site.shape(),
             trusts_live_outs: site.module().trusts_live_outs(),
             jump: jump.map(|jump| [jump.offset, jump.len]),
-            record: record.map(|record| (record.version(), record.locations().len())),
+            record: record.map(|record| (record.version(), record.locations().len() as u16)),
             live: record.map_or_else(SmallVec::new, |record| record.live_bytes().into()),
             number,
         })
@@ -184,12 +184,12 @@ impl KnownSite {
 
     /// Whether a site is of the same kind, at first sight.
     fn is_like(&self, site: &Site, jump: Option<PatchableJump>) -> bool {
-        let record = site.record().map(|(record, _)| record);
-        let live = record.map_or(&[][..], |record| record.live_bytes());
-        let record = record.map(|record| (record.version(), record.locations().len()));
-        // protection: the-kind-before-is-of-the-same-record
-        *self.live == *live
-            && self.record == record
+        let has_record = match self.record {
+            // protection: the-kind-before-is-of-the-same-record
+            Some((version, locations)) => site.has_record_like((version, locations, &self.live)),
+            None => !site.has_record(),
+        };
+        has_record
             && self.shape == site.shape()
             && self.trusts_live_outs == site.module().trusts_live_outs()
             && self.jump == jump.map(|jump| [jump.offset, jump.len])

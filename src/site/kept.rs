@@ -4,6 +4,7 @@
 //! are in one cache line. Its ID and its locations stay in its record; what many sites of a module
 //! have in common, what they held and how they are called, is their form, which is kept once.
 
+use core::ops::Range;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -196,7 +197,27 @@ impl Sites {
 
     /// How many sites are before an address.
     pub(super) fn before(&self, addr: CodeAddr) -> u32 {
-        let (mut low, mut high) = (0, self.all.len() as u32);
+        self.before_within(0..self.all.len() as u32, addr)
+    }
+
+    /// The same where at least so many are, and not many more.
+    pub(super) fn before_from(&self, first: u32, addr: CodeAddr) -> u32 {
+        let (len, mut low, mut step) = (self.all.len() as u32, first, 1);
+        loop {
+            let high = low.saturating_add(step).min(len);
+            if high == len || self.addr(high) >= addr {
+                return self.before_within(low..high, addr);
+            }
+            (low, step) = (high, step * 2);
+        }
+    }
+
+    /// The same where it is one of these numbers, or the next.
+    fn before_within(&self, numbers: Range<u32>, addr: CodeAddr) -> u32 {
+        let Range {
+            start: mut low,
+            end: mut high,
+        } = numbers;
         while low < high {
             let middle = low + (high - low) / 2;
             match self.addr(middle) < addr {
@@ -328,6 +349,10 @@ mod tests {
             assert_eq!(sites.addr(index).get(), start);
             assert_eq!(sites.before(CodeAddr::new(start)), index);
             assert_eq!(sites.before(CodeAddr::new(start + 1)), index + 1);
+            for first in 0..=index {
+                assert_eq!(sites.before_from(first, CodeAddr::new(start)), index);
+                assert_eq!(sites.before_from(first, CodeAddr::new(start + 1)), index + 1);
+            }
             let reserved = if index % 2 == 0 { 4 } else { 8 };
             for first in 0..=index {
                 let containing = |addr| sites.containing(&sites.all, first, CodeAddr::new(addr));

@@ -19,7 +19,7 @@ use crate::image::EhFrame;
 use crate::memory::{CodeArea, CodeMemory, PlacedSegments};
 use crate::site::{Error, Result};
 use crate::stackmap::flat::FlatFrame;
-use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef, StackSize};
+use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef, StackSize, Version};
 use patchpoint_asm::backend_of;
 use patchpoint_asm::live::{NoPatchableJump, PatchableJump};
 
@@ -407,6 +407,14 @@ impl Inner {
         }
     }
 
+    /// Whether the record of a site says the same as one of that version does that has so many
+    /// locations and these bytes.
+    fn has_record_like(&self, index: u32, (version, locations, live): (Version, u16, &[u8])) -> bool {
+        let at = self.sites.origin(index).at;
+        let maps = self.maps_of(index);
+        maps.is_some_and(|maps| maps.is_alike_at(at, version, locations, live))
+    }
+
     /// The record of a site with the constants that it refers to, if it has one.
     fn record(&self, index: u32) -> Option<(Record<'_>, Constants<'_>)> {
         let record = self.maps_of(index)?.at(self.sites.origin(index).at);
@@ -527,10 +535,11 @@ impl Function {
     pub fn sites(&self) -> impl Iterator<Item = Site> + '_ {
         let sites = &self.module.0.sites;
         let (start, len) = (self.addr(), self.len());
+        let first = sites.before(start);
         let end = start
             .plus(len)
-            .map_or(sites.len() as u32, |end| sites.before(end));
-        (sites.before(start)..end).map(|index| self.module.handle(index))
+            .map_or(sites.len() as u32, |end| sites.before_from(first, end));
+        (first..end).map(|index| self.module.handle(index))
     }
 }
 
@@ -656,8 +665,7 @@ impl Site {
     /// The offsets in it to which return addresses may point that the runtime has told, ascending.
     pub(crate) fn told_return_offsets(&self) -> impl Iterator<Item = u32> + '_ {
         let addr = self.addr();
-        let told = self.module.0.told.iter();
-        let told = told.filter(|_| self.form().recorded == RecordedBy::Runtime);
+        let told = self.module.0.told.iter().filter(|_| self.is_told());
         let returns = told.flat_map(move |told| {
             let first = told.returns.partition_point(|(site, _)| *site < addr);
             told.returns.iter().skip(first)
@@ -665,6 +673,12 @@ impl Site {
         returns
             .take_while(move |(site, _)| *site == addr)
             .map(|(_, offset)| *offset)
+    }
+
+    /// Whether its record was made of what was told.
+    #[inline]
+    pub(crate) fn is_told(&self) -> bool {
+        self.form().recorded == RecordedBy::Runtime
     }
 
     /// The address after its last byte.
@@ -713,6 +727,17 @@ impl Site {
     #[must_use]
     pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
         self.module.0.record(self.index)
+    }
+
+    /// Whether its record says the same is live as one of that version does that has so many locations
+    /// and these [bytes](Record::live_bytes).
+    pub(crate) fn has_record_like(&self, alike: (Version, u16, &[u8])) -> bool {
+        self.module.0.has_record_like(self.index, alike)
+    }
+
+    /// Whether it has a record.
+    pub(crate) fn has_record(&self) -> bool {
+        self.module.0.maps_of(self.index).is_some()
     }
 
     /// Where its patchable jump is, or would be if its module were

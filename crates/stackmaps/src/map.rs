@@ -390,6 +390,34 @@ impl<'a> StackMap<'a> {
         }
     }
 
+    /// Whether the record that starts at `at` of the bytes from which this map was detached says what
+    /// one of that version with so many locations says that has these
+    /// [bytes](Record::live_bytes).
+    pub(super) fn is_alike_at(
+        &self,
+        data: &[u8],
+        at: usize,
+        (version, locations, live): (Version, u16, &[u8]),
+    ) -> bool {
+        match self.version {
+            _ if self.version != version => false,
+            Version::Flat(_) => {
+                let record = self.attached(data, self.bytes.endian).record_at(at);
+                let is_alike = |record: Record<'_>| {
+                    record.locations().len() == locations.into() && record.live_bytes() == live
+                };
+                record.is_some_and(is_alike)
+            }
+            // Its length follows from what is compared.
+            _ => {
+                let header = data.get(at..).and_then(<[u8]>::first_chunk::<{ record::HEADER }>);
+                let count = header.map(|[.., n0, n1]| self.bytes.endian.u16([*n0, *n1]));
+                let from = at + record::HEADER;
+                count == Some(locations) && data.get(from..from + live.len()) == Some(live)
+            }
+        }
+    }
+
     fn records_from(&self, at: usize, count: u64) -> Records<'a> {
         let parts = match self.version {
             Version::Flat(dialect) => {

@@ -3,6 +3,7 @@ use alloc::boxed::Box;
 use super::bytes::Endian;
 use super::map::{Constants, StackMap, StackMaps};
 use super::record::Record;
+use super::version::Version;
 use crate::addr::RecordId;
 use crate::error::{Error, Result};
 
@@ -72,6 +73,15 @@ impl OwnedMaps {
         map.attached(&self.bytes, self.endian).id_at(at as usize)
     }
 
+    /// Whether the record that starts at such an offset says the same is live as a record of that
+    /// version does that has so many locations and these [bytes](Record::live_bytes): half of what
+    /// reading it takes.
+    #[must_use]
+    pub fn is_alike_at(&self, at: u32, version: Version, locations: u16, live: &[u8]) -> bool {
+        let map = self.map_before(at).and_then(|map| self.maps.get(map as usize));
+        map.is_some_and(|map| map.is_alike_at(&self.bytes, at as usize, (version, locations, live)))
+    }
+
     /// The number of the last map that starts at an offset or before it.
     fn map_before(&self, at: u32) -> Option<u32> {
         let starts_before = |map: &StackMap<'_>| map.byte_offset().get() <= u64::from(at);
@@ -125,6 +135,12 @@ mod tests {
                 assert_eq!(same.byte_offset(), record.byte_offset());
                 assert_eq!(owned.id_at(same.byte_offset().get() as u32), Some(record.id()));
                 assert_eq!(same_constants.len(), constants.len());
+                let at = same.byte_offset().get() as u32;
+                let count = same.locations().len() as u16;
+                let alike = |count, live| owned.is_alike_at(at, same.version(), count, live);
+                assert!(alike(count, same.live_bytes()));
+                assert!(!alike(count + 1, same.live_bytes()));
+                assert!(!alike(count, &[1; 12]));
                 assert!(found.locations().eq(record.locations()));
                 seen.push((found.id().get(), constants.len()));
             }
