@@ -382,9 +382,7 @@ impl ChangeSet {
 
 #[inline]
 fn is_current(change: &SiteChange, states: &States) -> bool {
-    states
-        .at(change.index)
-        .is_some_and(|state| state.is_still(change.version))
+    states.is_still(change.index, change.version)
 }
 
 /// The bytes of a site in which no thread may be, or return to, while they change. At the site's
@@ -393,7 +391,7 @@ fn is_current(change: &SiteChange, states: &States) -> bool {
 /// and of those before them; what a call at the end returns to is behind the site. A stub that is
 /// given back at once must be left too; it does not call.
 fn vacated_by(change: &SiteChange, states: &States) -> impl Iterator<Item = Vacated> {
-    let old = states.at(change.index).map(|state| &state.installed);
+    let old = states.at(change.index).map(|state| state.installed);
     // Of a site that is gone, whose module was unregistered meanwhile, nothing is written: see
     // `check_current`.
     let return_offsets = old.map_or_else(ReturnOffsets::new, |old| old.all_return_offsets());

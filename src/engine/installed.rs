@@ -33,11 +33,13 @@ impl ReturnOffsets {
     /// Makes them those, in the room that they have.
     #[inline]
     pub(super) fn assign(&mut self, offsets: &[u32]) {
-        if let Some(kept) = &mut self.0 {
-            kept.clear();
-            kept.extend_from_slice(offsets);
-        } else if !offsets.is_empty() {
-            *self = Self::from(offsets);
+        match &mut self.0 {
+            None if offsets.is_empty() => {}
+            None => *self = Self::from(offsets),
+            Some(kept) => {
+                kept.clear();
+                kept.extend_from_slice(offsets);
+            }
         }
     }
 }

@@ -105,7 +105,7 @@ pub(super) fn filled_wrong(site: &Site) -> Error {
 /// One site being prepared, with what has been allocated for it so far.
 pub(super) struct Preparation<'a> {
     pub(super) shared: &'a Shared,
-    pub(super) state: &'a SiteState,
+    pub(super) state: SiteState<'a>,
     /// What is installed now.
     pub(super) old: &'a Installed,
     pub(super) templates: &'a RefCell<Templates>,
@@ -134,7 +134,7 @@ impl<'a> Preparation<'a> {
     ) -> Self {
         let state = states.at(index);
         let state = state.expect("the index of a state that was just found");
-        let (is_released, old) = (site.module().is_released(), &*state.installed);
+        let (is_released, old) = (site.module().is_released(), &**state.installed);
         let has_return_offsets = !grace_period && old.has_return_offsets();
         new.return_offsets.assign(&[]);
         // protection: return-offsets-stay-in-force

@@ -44,14 +44,21 @@ pub enum Status {
     Lost,
 }
 
-/// The state of a site that has been changed, or for which a change has been prepared. It is small:
-/// states lie side by side, and a commit touches this much of each.
-pub(super) struct SiteState {
+/// The state of a site that has been changed, or for which a change has been prepared.
+#[derive(Clone, Copy)]
+pub(super) struct SiteState<'s> {
+    version: u64,
+    pub(super) installed: &'s Held,
+    pub(super) lasting: &'s Lasting,
+}
+
+/// What changes with a site. It is small: these lie side by side, and a commit touches this much of
+/// each site.
+struct Changing {
     /// Never the same twice for a place in [`States`], so that a change which was prepared for
     /// another is found out.
     version: u64,
-    pub(super) installed: Held,
-    pub(super) lasting: Box<Lasting>,
+    installed: Held,
 }
 
 /// What stays with a site whatever is installed.
@@ -87,6 +94,21 @@ struct Rare {
 }
 
 impl Lasting {
+    /// Of a site that has not been changed yet.
+    fn new(site: &Site, live: Option<Box<Armed>>) -> Self {
+        Self {
+            range: site.range(),
+            exit_stubs: ExitStubList::new(),
+            reclaimed: 0,
+            live,
+            is_listed: false,
+            rare: None,
+            is_call: site.shape().kind() == SiteKind::Call,
+            kind: None,
+            template: Cell::default(),
+        }
+    }
+
     fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
@@ -102,40 +124,11 @@ impl Lasting {
     }
 }
 
-impl SiteState {
-    /// The state of a site that has not been changed yet.
-    fn unchanged(site: &Site, original: Arc<Installed>) -> Self {
-        Self::new(site, Held::Original(original), None)
-    }
-
-    /// The state of a live site that has just been armed.
-    pub(super) fn armed(site: &Site, armed: Armed) -> Self {
-        let installed = Held::Own(Box::new(Installed::original(&armed.form, &[])));
-        Self::new(site, installed, Some(Box::new(armed)))
-    }
-
-    fn new(site: &Site, installed: Held, live: Option<Box<Armed>>) -> Self {
-        Self {
-            version: 0,
-            installed,
-            lasting: Box::new(Lasting {
-                range: site.range(),
-                exit_stubs: ExitStubList::new(),
-                reclaimed: 0,
-                live,
-                is_listed: false,
-                rare: None,
-                is_call: site.shape().kind() == SiteKind::Call,
-                kind: None,
-                template: Cell::default(),
-            }),
-        }
-    }
-
+impl<'s> SiteState<'s> {
     /// What `restore` puts back into the site, whose state this is: what it held when it was
     /// registered, or its armed form.
     #[inline]
-    pub(super) fn original<'a>(&'a self, site: &'a Site) -> &'a [u8] {
+    pub(super) fn original(self, site: &'s Site) -> &'s [u8] {
         match &self.lasting.live {
             Some(armed) => &armed.form,
             None => site.original(),
@@ -144,7 +137,7 @@ impl SiteState {
 
     /// The instructions that lose bytes to a sequence: what the site held when it was registered, and
     /// of a shadow the rest of its last instruction.
-    pub(super) fn displaced<'a>(&'a self, site: &'a Site) -> &'a [u8] {
+    pub(super) fn displaced(self, site: &'s Site) -> &'s [u8] {
         match &self.lasting.live {
             Some(armed) => &armed.displaced,
             None => site.displaced(),
@@ -153,45 +146,23 @@ impl SiteState {
 
     /// Whether nothing has changed here since [`version`](Self::version) said so.
     #[inline]
-    pub(super) fn is_still(&self, version: u64) -> bool {
+    pub(super) fn is_still(self, version: u64) -> bool {
         self.version == version
     }
 
     /// A number that changes with the site.
-    pub(super) fn version(&self) -> u64 {
+    pub(super) fn version(self) -> u64 {
         self.version
     }
 
-    /// Everything outside the site, which has that key, that belongs to it. What is retired may
-    /// refer to the stubs.
-    fn into_code(mut self, site: SiteKey) -> SitesCode {
+    /// Where everything outside the site is that belongs to it.
+    pub(super) fn code(self) -> impl Iterator<Item = CodeRange> + use<'s> {
         let Lasting {
             rare,
             exit_stubs,
             live,
             ..
-        } = *self.lasting;
-        let (doubtful, published) = rare.map_or((None, Vec::new()), |rare| (rare.doubtful, rare.published));
-        let of_no_change = CodeOwner { site, generation: 0 };
-        let armed = live.into_iter().flat_map(|armed| armed.stubs.into_iter());
-        let others = armed.chain(published).map(|slot| (of_no_change, slot));
-        let exit_stubs = exit_stubs
-            .into_iter()
-            .map(|exit_stub| (exit_stub.owner(site), exit_stub.into_slot()));
-        SitesCode {
-            slots: exit_stubs.chain(others).collect(),
-            stubs: self.installed.take_stub().into_iter().chain(doubtful).collect(),
-        }
-    }
-
-    /// Where that is.
-    pub(super) fn code(&self) -> impl Iterator<Item = CodeRange> {
-        let Lasting {
-            rare,
-            exit_stubs,
-            live,
-            ..
-        } = &*self.lasting;
+        } = self.lasting;
         let published = rare.iter().flat_map(|rare| &rare.published);
         let doubtful = rare.iter().flat_map(|rare| &rare.doubtful);
         let stubs = self.installed.stub.iter().chain(doubtful);
@@ -201,7 +172,7 @@ impl SiteState {
         exit_stubs.chain(slots.map(StubSlot::range))
     }
 
-    pub(super) fn exit_stub(&self, kind: ExitStubKind) -> Option<CodeAddr> {
+    pub(super) fn exit_stub(self, kind: ExitStubKind) -> Option<CodeAddr> {
         self.lasting
             .exit_stubs
             .iter()
@@ -210,11 +181,34 @@ impl SiteState {
     }
 }
 
-/// The out-of-line code of a site that is forgotten.
+/// The out-of-line code of a site that is forgotten. What is retired may refer to the stubs.
 pub(super) struct SitesCode {
     /// Exits, whatever arming has made, and what the runtime has published.
     pub(super) slots: Vec<(CodeOwner, StubSlot)>,
     pub(super) stubs: SmallVec<[Box<Stub>; 1]>,
+}
+
+impl SitesCode {
+    /// That of the site with that key, whose state this was.
+    fn of(site: SiteKey, mut installed: Held, lasting: Lasting) -> Self {
+        let Lasting {
+            rare,
+            exit_stubs,
+            live,
+            ..
+        } = lasting;
+        let (doubtful, published) = rare.map_or((None, Vec::new()), |rare| (rare.doubtful, rare.published));
+        let of_no_change = CodeOwner { site, generation: 0 };
+        let armed = live.into_iter().flat_map(|armed| armed.stubs.into_iter());
+        let others = armed.chain(published).map(|slot| (of_no_change, slot));
+        let exit_stubs = exit_stubs
+            .into_iter()
+            .map(|exit_stub| (exit_stub.owner(site), exit_stub.into_slot()));
+        Self {
+            slots: exit_stubs.chain(others).collect(),
+            stubs: installed.take_stub().into_iter().chain(doubtful).collect(),
+        }
+    }
 }
 
 /// What sites hold that have not been changed: where calls return to in it depends on the bytes, the
@@ -229,7 +223,9 @@ struct KnownOriginal {
 #[derive(Default)]
 pub(super) struct States {
     /// Side by side, so that a commit finds those of its sites without a search.
-    places: Vec<Option<SiteState>>,
+    places: Vec<Option<Changing>>,
+    /// What does not change with the sites in these places.
+    lasting: Vec<Option<Lasting>>,
     free: Vec<StateIndex>,
     table: StateTable,
     /// How many sites are being changed, until one of them gets a state.
@@ -270,24 +266,30 @@ impl States {
     }
 
     /// Gives a live site, which has just been armed, its state.
-    pub(super) fn insert_armed(&mut self, site: &Site, mut state: SiteState) {
-        let jump = state.lasting.live.as_ref().map(|armed| armed.patchable_jump);
-        state.lasting.kind = self.templates.get_mut().kind_of(site, jump);
-        self.insert(site, state);
+    pub(super) fn insert_armed(&mut self, site: &Site, armed: Armed) {
+        let kind = self.templates.get_mut().kind_of(site, Some(armed.patchable_jump));
+        let installed = Held::Own(Box::new(Installed::original(&armed.form, &[])));
+        let mut lasting = Lasting::new(site, Some(Box::new(armed)));
+        lasting.kind = kind;
+        self.insert(site, installed, lasting);
     }
 
     /// Gives a site its state.
-    fn insert(&mut self, site: &Site, mut state: SiteState) -> StateIndex {
+    fn insert(&mut self, site: &Site, installed: Held, lasting: Lasting) -> StateIndex {
         // protection: state-of-the-successor
-        state.version = self.next_version();
+        let version = self.next_version();
+        let changing = Changing { version, installed };
         let index = match self.free.pop() {
             Some(given_up) => {
-                let empty = self.places.get_mut(given_up.number());
-                *empty.expect("a place that became free is still there") = Some(state);
+                let at = given_up.number();
+                let empty = self.places.get_mut(at).zip(self.lasting.get_mut(at));
+                let (place, kept) = empty.expect("a place that became free is still there");
+                (*place, *kept) = (Some(changing), Some(lasting));
                 given_up
             }
             None => {
-                self.places.push(Some(state));
+                self.places.push(Some(changing));
+                self.lasting.push(Some(lasting));
                 StateIndex::new(self.places.len() - 1)
             }
         };
@@ -330,13 +332,14 @@ impl States {
     fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
         let expected = mem::take(&mut self.expected);
         self.places.reserve(expected);
+        self.lasting.reserve(expected);
         // protection: old-bytes-are-compared-before-the-first-patch
         let original = self.original_of(site)?;
-        let mut state = SiteState::unchanged(site, original);
+        let mut lasting = Lasting::new(site, None);
         if !site.module().is_live() {
-            state.lasting.kind = self.templates.get_mut().kind_of(site, None);
+            lasting.kind = self.templates.get_mut().kind_of(site, None);
         }
-        Ok(self.insert(site, state))
+        Ok(self.insert(site, Held::Original(original), lasting))
     }
 
     /// What a site holds that has not been changed. Most hold the same as the one that was asked
@@ -344,7 +347,7 @@ impl States {
     fn original_of(&mut self, site: &Site) -> Result<Arc<Installed>> {
         let key = (site.module().arch(), site.reserved());
         let displaced = site.displaced();
-        let is_told = site.told_return_offsets().next().is_some();
+        let is_told = site.is_told();
         if let Some(last) = self.last_original.as_ref().filter(|_| !is_told) {
             // protection: returns-are-those-of-the-bytes
             if last.key == key && *last.displaced == *displaced {
@@ -365,7 +368,7 @@ impl States {
 
     /// The site one of whose stubs or exit stubs contains `addr`.
     pub(super) fn site_of_stub(&self, addr: CodeAddr) -> Option<SiteKey> {
-        let holds = |state: &SiteState| state.code().any(|range| range.contains(addr));
+        let holds = |state: SiteState<'_>| state.code().any(|range| range.contains(addr));
         let mut sites = self.table.iter();
         let found = sites.find(|(_, place)| self.at(*place).is_some_and(holds));
         found.map(|(key, _)| key)
@@ -377,42 +380,57 @@ impl States {
     }
 
     /// The state of a site, if it has one.
-    pub(super) fn of(&self, key: SiteKey) -> Option<&SiteState> {
+    pub(super) fn of(&self, key: SiteKey) -> Option<SiteState<'_>> {
         let state = self.at(self.table.get(key)?);
         Some(state.expect("a listed site has a state"))
     }
 
-    pub(super) fn of_mut(&mut self, key: SiteKey) -> Option<&mut SiteState> {
+    /// What does not change with a site, if it has a state.
+    pub(super) fn lasting_of(&mut self, key: SiteKey) -> Option<&mut Lasting> {
         let index = self.table.get(key)?;
-        let state = self.places.get_mut(index.number()).and_then(Option::as_mut);
-        Some(state.expect("a listed site has a state"))
+        let lasting = self.lasting.get_mut(index.number()).and_then(Option::as_mut);
+        Some(lasting.expect("a listed site has a state"))
     }
 
     /// The state in a place. There is none any more where the module was unregistered after a
     /// change was prepared.
     #[inline]
-    pub(super) fn at(&self, index: StateIndex) -> Option<&SiteState> {
-        self.places.get(index.number())?.as_ref()
+    pub(super) fn at(&self, index: StateIndex) -> Option<SiteState<'_>> {
+        let changing = self.places.get(index.number())?.as_ref()?;
+        let lasting = self.lasting.get(index.number())?.as_ref()?;
+        Some(SiteState {
+            version: changing.version,
+            installed: &changing.installed,
+            lasting,
+        })
+    }
+
+    /// Whether nothing has changed in a place since its [version](SiteState::version) was this.
+    #[inline]
+    pub(super) fn is_still(&self, index: StateIndex, version: u64) -> bool {
+        let changing = self.places.get(index.number()).and_then(Option::as_ref);
+        changing.is_some_and(|changing| changing.version == version)
     }
 
     /// Marks a site as left in doubt. What its new bytes may branch to is kept with it until its
     /// module goes.
     pub(super) fn lose(&mut self, index: StateIndex, exit_stubs: &mut ExitStubList, stub: Option<Box<Stub>>) {
         let version = self.next_version();
-        let state = self.written(index);
+        let changing = self.written(index);
         // protection: prepared-before-a-loss
-        state.version = version;
-        let installed = state.installed.own();
+        changing.version = version;
+        let installed = changing.installed.own();
         installed.status = Status::Lost;
         installed.generation += 1;
-        state.lasting.exit_stubs.append(exit_stubs);
+        let lasting = self.written_lasting(index);
+        lasting.exit_stubs.append(exit_stubs);
         // protection: stub-of-a-lost-site-is-kept
-        state.lasting.rare().doubtful = stub;
+        lasting.rare().doubtful = stub;
     }
 
     /// Adds exit stubs to those of a site.
     pub(super) fn keep_exit_stubs(&mut self, index: StateIndex, exit_stubs: &mut ExitStubList) {
-        let kept = &mut self.written(index).lasting.exit_stubs;
+        let kept = &mut self.written_lasting(index).exit_stubs;
         match kept.is_empty() {
             true => mem::swap(kept, exit_stubs),
             false => kept.append(exit_stubs),
@@ -421,15 +439,15 @@ impl States {
 
     /// Notes that a stub or exit stub of a site is reclaimed. A site that is gone counts nothing.
     pub(super) fn note_reclaimed(&mut self, site: SiteKey, code: CodeRange) {
-        if let Some(state) = self.of_mut(site) {
-            state.lasting.reclaimed += code.len();
+        if let Some(lasting) = self.lasting_of(site) {
+            lasting.reclaimed += code.len();
         }
     }
 
     /// Notes that the gate of a live site was closed.
     pub(super) fn note_closed(&mut self, index: StateIndex, site: SiteKey) {
-        let state = self.written(index);
-        if !std::mem::replace(&mut state.lasting.is_listed, true) {
+        let lasting = self.written_lasting(index);
+        if !std::mem::replace(&mut lasting.is_listed, true) {
             self.closed.push(site);
         }
     }
@@ -445,9 +463,9 @@ impl States {
         for key in std::mem::take(&mut self.closed) {
             // Its module may be unregistered, and the site with it.
             if let (Some(index), Some(site)) = (self.table.get(key), self.table.site(key)) {
-                let state = self.places.get_mut(index.number()).and_then(Option::as_mut);
-                let state = state.expect("a listed site has a state");
-                state.lasting.is_listed = false;
+                let lasting = self.lasting.get_mut(index.number()).and_then(Option::as_mut);
+                let lasting = lasting.expect("a listed site has a state");
+                lasting.is_listed = false;
                 sites.push((index, site));
             }
         }
@@ -456,8 +474,8 @@ impl States {
 
     /// Notes that a change has closed a site by a trap.
     pub(super) fn note_trapped(&mut self, index: StateIndex) {
-        let state = self.written(index);
-        state.lasting.rare().closed_since = Some(state.version);
+        let version = self.written(index).version;
+        self.written_lasting(index).rare().closed_since = Some(version);
         self.has_trapped = true;
     }
 
@@ -476,11 +494,11 @@ impl States {
         time: CoarseTime,
     ) -> Option<Box<Stub>> {
         let version = self.next_version();
-        let state = self.places.get_mut(index.number()).and_then(Option::as_mut);
-        let state = state.or_abort("a site that was written has a state");
+        let changing = self.places.get_mut(index.number()).and_then(Option::as_mut);
+        let changing = changing.or_abort("a site that was written has a state");
         // protection: prepared-before-a-site-settled
-        state.version = version;
-        let installed = state.installed.own();
+        changing.version = version;
+        let installed = changing.installed.own();
         let record = Record {
             site,
             addr,
@@ -508,17 +526,24 @@ impl States {
     #[inline]
     pub(super) fn exchange(&mut self, index: StateIndex, installed: &mut Held, version: u64) {
         // protection: what-was-written-has-a-state
-        let state = self.written(index);
-        state.version = version;
-        std::mem::swap(&mut state.installed, installed);
+        let changing = self.written(index);
+        changing.version = version;
+        std::mem::swap(&mut changing.installed, installed);
     }
 
-    /// The state of a site that a commit has written. It was found current under the same lock;
+    /// What changes with a site that a commit has written. It was found current under the same lock;
     /// without it, nobody would know what the site holds now.
     #[inline]
-    fn written(&mut self, index: StateIndex) -> &mut SiteState {
-        let state = self.places.get_mut(index.number()).and_then(Option::as_mut);
-        state.or_abort("a site that was written has a state")
+    fn written(&mut self, index: StateIndex) -> &mut Changing {
+        let changing = self.places.get_mut(index.number()).and_then(Option::as_mut);
+        changing.or_abort("a site that was written has a state")
+    }
+
+    /// What does not change with it.
+    #[inline]
+    fn written_lasting(&mut self, index: StateIndex) -> &mut Lasting {
+        let lasting = self.lasting.get_mut(index.number()).and_then(Option::as_mut);
+        lasting.or_abort("a site that was written has a state")
     }
 
     /// A version that no state has had.
@@ -588,9 +613,10 @@ impl States {
         let listed = places.iter().flat_map(Places::iter);
         let code = listed.map(|(key, index)| {
             self.free.push(index);
-            let state = self.places.get_mut(index.number()).and_then(Option::take);
-            let state = state.expect("a listed site has a state");
-            state.into_code(key)
+            let changing = self.places.get_mut(index.number()).and_then(Option::take);
+            let lasting = self.lasting.get_mut(index.number()).and_then(Option::take);
+            let (changing, lasting) = changing.zip(lasting).expect("a listed site has a state");
+            SitesCode::of(key, changing.installed, lasting)
         });
         code.collect()
     }

@@ -61,14 +61,13 @@ fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequenc
         generation: 0,
         ..exit_stub
     };
-    let state = states.of_mut(site.key());
-    let state = state.expect("a site whose index was found has a state");
-    state
-        .lasting
+    let lasting = states.lasting_of(site.key());
+    let lasting = lasting.expect("a site whose index was found has a state");
+    lasting
         .exit_stubs
         .extend(exit_stubs.into_iter().map(of_no_change));
     if let Some(stub) = stub {
-        state.lasting.publish(stub.slot);
+        lasting.publish(stub.slot);
     }
     if shared.observers.any() {
         shared.tell_published(site, &made);

@@ -58,11 +58,10 @@ pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
 fn enter(code: &mut RoomCode<'_>, shared: CodeAddr) {
     // Distances in a block, which is far smaller than 2 GiB.
     let data = shared.distance_from(code.next()) as i32;
-    code.put(&SKIP_RED_ZONE);
-    code.put(&PUSH);
-    code.put(&(data - 11).to_le_bytes());
-    code.put(&CALL);
-    code.put(&(data + 8 - 17).to_le_bytes());
+    let [r0, r1, r2, r3, r4] = SKIP_RED_ZONE;
+    let ([p0, p1], [a, b, c, d]) = (PUSH, (data - 11).to_le_bytes());
+    let ([c0, c1], [e, f, g, h]) = (CALL, (data + 8 - 17).to_le_bytes());
+    code.put(&[r0, r1, r2, r3, r4, p0, p1, a, b, c, d, c0, c1, e, f, g, h]);
     code.put(&DROP);
 }
 

@@ -16,7 +16,7 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{self, SiteKind};
 use crate::engine::Shared;
 use crate::engine::calls::{self, Gate};
-use crate::engine::state::{SiteState, States};
+use crate::engine::state::States;
 use crate::error::Fate;
 use crate::memory::{CodeMemory, LiveMemory, StubSlot};
 use crate::publish::Level;
@@ -92,8 +92,7 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
             gate: arming.gate,
             stubs: arming.stubs,
         };
-        let state = SiteState::armed(&arming.site, armed);
-        states.insert_armed(&arming.site, state);
+        states.insert_armed(&arming.site, armed);
     }
     Ok(())
 }

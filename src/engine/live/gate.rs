@@ -36,7 +36,7 @@ use patchpoint_asm::live::PatchableJump;
 
 /// Where a thread does what is installed in a site, if that is known: at its stub, its exit stub, or
 /// where its original code is.
-pub(super) fn continuation(state: &SiteState) -> Option<CodeAddr> {
+pub(super) fn continuation(state: SiteState<'_>) -> Option<CodeAddr> {
     let armed = state.lasting.live.as_ref();
     match state.installed.status {
         Status::Original => match armed?.original {
@@ -51,7 +51,7 @@ pub(super) fn continuation(state: &SiteState) -> Option<CodeAddr> {
 }
 
 /// Whether a trap is in place of the site's first bytes.
-pub(super) fn is_closed(site: &Site, state: &SiteState) -> bool {
+pub(super) fn is_closed(site: &Site, state: SiteState<'_>) -> bool {
     state
         .installed
         .bytes
@@ -163,7 +163,7 @@ fn check_trap(site: &Site, bytes: &[u8]) -> Result<()> {
 /// to where its threads go already. And by what it is opened.
 pub(super) fn opening(
     site: &Site,
-    state: &SiteState,
+    state: SiteState<'_>,
     patchable_jump: PatchableJump,
 ) -> Result<(Bytes, JumpExchange)> {
     let trap = exchange::trap(site.module().arch());

@@ -324,7 +324,7 @@ struct Planned {
 }
 
 /// A site that is closed by a trap becomes a jump to where its threads go already.
-fn plan_as_jump(state: &SiteState, site: &Site) -> Result<Option<Planned>> {
+fn plan_as_jump(state: SiteState<'_>, site: &Site) -> Result<Option<Planned>> {
     if !gate::is_closed(site, state) {
         return Ok(None);
     }
@@ -341,7 +341,7 @@ fn plan_as_jump(state: &SiteState, site: &Site) -> Result<Option<Planned>> {
 }
 
 /// A site that jumps to its stub gets the code of that behind the jump, if it fits.
-fn plan_in_place(state: &SiteState, site: &Site, armed: &Armed) -> Result<Option<Planned>> {
+fn plan_in_place(state: SiteState<'_>, site: &Site, armed: &Armed) -> Result<Option<Planned>> {
     let (installed, original) = (&state.installed, state.original(site));
     let patchable_jump = armed.patchable_jump;
     let bytes = match (installed.status, &installed.sequence) {
@@ -385,7 +385,7 @@ fn plan_in_place(state: &SiteState, site: &Site, armed: &Armed) -> Result<Option
 
 /// The site with the sequence behind its gate, which is a nop; `None` if that does not fit.
 fn in_place(
-    state: &SiteState,
+    state: SiteState<'_>,
     site: &Site,
     patchable_jump: PatchableJump,
     sequence: &Sequence,
