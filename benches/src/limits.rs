@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 
 use patchpoint::addr::CodeAddr;
-use patchpoint::publish::serialize;
+use patchpoint::publish::{Level, Publisher, serialize};
 
 use crate::pages::{self, PAGE};
 use crate::subject::RESERVED;
@@ -136,5 +136,71 @@ pub(crate) fn each(limit: &impl Limit, places: &[u64], bytes: &[u8; RESERVED]) {
     for at in places {
         limit.write(*at, bytes);
         serialize();
+    }
+}
+
+/// The memory that changing sites for the first time reads and writes at least, whatever decides
+/// what: of each its record, its bytes before and after, an exit stub with what that belongs to, and
+/// its state. Nothing is decided, checked or looked up; all memory has its pages already.
+pub(crate) struct FirstChanges {
+    /// The views of sites, and of exit stubs.
+    sites: u64,
+    exit_stubs: u64,
+    records: Vec<[u64; 8]>,
+    kept: Vec<Kept>,
+    owners: Vec<[u64; 3]>,
+    states: Vec<[u64; 16]>,
+}
+
+/// What is kept to write a site, or to put back what it held.
+struct Kept {
+    at: u64,
+    old: [u8; RESERVED],
+    new: [u8; RESERVED],
+}
+
+impl FirstChanges {
+    pub(crate) fn new(count: usize) -> Self {
+        let view = || pages::writable_view_of_code(count * RESERVED);
+        Self {
+            sites: view(),
+            exit_stubs: view(),
+            records: (0..count as u64).map(|number| [number; 8]).collect(),
+            kept: Vec::with_capacity(count),
+            owners: Vec::with_capacity(count),
+            states: Vec::with_capacity(count),
+        }
+    }
+
+    /// Reads and writes that, as a transaction: first all but the sites, then these, then every core
+    /// serializes.
+    pub(crate) fn make(&mut self, publisher: &Publisher) {
+        self.kept.clear();
+        self.owners.clear();
+        self.states.clear();
+        for (number, record) in self.records.iter().enumerate() {
+            let (at, exit_stub) = ((number * RESERVED) as u64, (number * RESERVED) as u64);
+            let said = black_box(record).iter().fold(0, |all, word| all ^ word);
+            // SAFETY: both views have so many bytes for each.
+            unsafe {
+                self.kept.push(Kept {
+                    at: self.sites + at,
+                    old: pages::read_array(self.sites + at),
+                    new: [number as u8; RESERVED],
+                });
+                pages::copy(self.exit_stubs + exit_stub, black_box(&[number as u8; RESERVED]));
+            }
+            self.owners.push([said; 3]);
+            self.states.push([said; 16]);
+        }
+        for Kept { at, old, new } in &self.kept {
+            // SAFETY: as above.
+            unsafe {
+                assert_eq!(pages::read_array(*at), *old);
+                pages::copy(*at, new);
+            }
+        }
+        publisher.serialize(Level::Immediate).unwrap();
+        black_box((&self.states, &self.owners));
     }
 }

@@ -65,6 +65,18 @@ pub unsafe fn read(at: u64, len: usize) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(from, len) }.to_vec()
 }
 
+/// A copy of so many bytes at an address.
+///
+/// # Safety
+///
+/// They are mapped readable.
+#[inline]
+pub unsafe fn read_array<const N: usize>(at: u64) -> [u8; N] {
+    let from = ptr::with_exposed_provenance::<[u8; N]>(at as usize);
+    // SAFETY: the caller's promise; bytes may be at any address.
+    unsafe { from.read() }
+}
+
 /// Private memory with code, read-execute, as a JIT has it. It stays mapped until the program ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreign {

@@ -7,7 +7,7 @@ use patchpoint::publish::{GracePeriod, Level, Publisher};
 use patchpoint::site::{Module, Site};
 
 use super::{Goal, Speed};
-use crate::limits;
+use crate::limits::{self, FirstChanges};
 use crate::made::SyntheticModules;
 use crate::many;
 use crate::measure::{Effort, Figure, interleave, time};
@@ -19,12 +19,14 @@ const FUNCTIONS: usize = 1000;
 /// The sites of the large transaction.
 const SITES: usize = 100_000;
 
+const LEAST: &str = "the memory that this reads and writes at least the first time, and a membarrier";
+
 /// All rows.
 pub(super) fn all() -> Vec<Speed> {
-    let alone = |what, ours, goal| Speed {
+    let alone = |what, [ours, least]: [Figure; 2], goal| Speed {
         what,
         ours,
-        theirs: None,
+        theirs: Some((LEAST, Ok(least))),
         goal: Goal::Time(goal),
     };
     let (settling, bare) = many::settling_figures();
@@ -88,7 +90,7 @@ fn unload(engine: &Engine, module: Module) {
     engine.unregister(module, &grace_period).unwrap();
 }
 
-fn functions() -> Figure {
+fn functions() -> [Figure; 2] {
     let made = SyntheticModules::new(5 * FUNCTIONS, 1);
     let effort = Effort {
         batches: 21,
@@ -107,11 +109,13 @@ fn functions() -> Figure {
         made.rewrite();
         took
     };
-    let [ours] = interleave(effort, [&mut ours]);
-    ours
+    let (mut least, publisher) = (FirstChanges::new(5 * FUNCTIONS), Publisher::new());
+    let mut least = || time(|| least.make(&publisher));
+    interleave(effort, [&mut ours, &mut least])
 }
 
-fn large(again: bool) -> Figure {
+/// A transaction over all sites of a large module, which were never changed, or once before.
+fn large(again: bool) -> [Figure; 2] {
     let made = SyntheticModules::new(SITES, 1);
     let effort = Effort {
         batches: 5,
@@ -136,6 +140,7 @@ fn large(again: bool) -> Figure {
         made.rewrite();
         took
     };
-    let [ours] = interleave(effort, [&mut ours]);
-    ours
+    let (mut least, publisher) = (FirstChanges::new(SITES), Publisher::new());
+    let mut least = || time(|| least.make(&publisher));
+    interleave(effort, [&mut ours, &mut least])
 }
