@@ -21,12 +21,11 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::exit_stub::ExitStubList;
+use super::exit_stub::{ExitStub, ExitStubList};
 use super::fault::FirstFault;
 use super::installed::{Held, Installed, Stub};
 use super::journal::Record;
 use super::live::JumpExchange;
-use super::retire::Until;
 use super::state::{StateIndex, States, Status};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::Fate;
@@ -112,8 +111,10 @@ pub(super) enum OldStub {
     Kept,
     /// It is freed: the world was stopped outside of it, and nothing branches there any more.
     Freed,
-    /// It is reclaimed when threads have left it.
-    Retired(Until),
+    /// It is reclaimed when every attached thread has reported this.
+    Reported(QuiescentState),
+    /// It is reclaimed when a grace period is proven.
+    GracePeriod,
 }
 
 impl OldStub {
@@ -124,12 +125,12 @@ impl OldStub {
             _ if new.status == Status::Invalidated && new.stub.is_none() => Self::Kept,
             // Threads that execute quiescent modules need not report.
             // protection: reports-are-of-live-modules
-            _ if !is_live && (stub.calls || stub.is_referenced()) => Self::Retired(Until::GracePeriod),
+            _ if !is_live && (stub.calls || stub.is_referenced()) => Self::GracePeriod,
             _ if !is_live => Self::Freed,
             // protection: stub-that-calls-waits-for-quiescence
-            _ if stub.calls => Self::Retired(Until::Reported(QuiescentState::Quiescent)),
+            _ if stub.calls => Self::Reported(QuiescentState::Quiescent),
             // protection: live-replaced-stub-is-retired
-            _ => Self::Retired(Until::Reported(QuiescentState::Checkpoint)),
+            _ => Self::Reported(QuiescentState::Checkpoint),
         }
     }
 }
@@ -347,6 +348,19 @@ fn note(
     Ok(())
 }
 
+/// Adds a range to those that are published. One that begins where the last ends, as rooms of one block
+/// do, is published with that.
+#[inline]
+fn publish_too(ranges: &mut Vec<CodeRange>, range: CodeRange) {
+    if let Some(last) = ranges.last_mut().filter(|last| last.end() == range.start()) {
+        if let Some(both) = CodeRange::new(last.start(), last.len() + range.len()) {
+            *last = both;
+            return;
+        }
+    }
+    ranges.push(range);
+}
+
 /// The module of a change of a transaction that has sites in these.
 fn module<'m>(modules: &'m [Module], change: &SiteChange) -> &'m Module {
     let module = modules.get(change.module as usize);
@@ -386,11 +400,10 @@ impl ChangeSet {
                 self.rewrites |= exchange.is_rewriting();
             }
         }
-        for exit_stub in &change.exit_stubs {
-            self.of_stubs.push(exit_stub.range());
-        }
-        if let Some(stub) = &change.installed.stub {
-            self.of_stubs.push(stub.slot.range());
+        let exit_stubs = change.exit_stubs.iter().map(ExitStub::range);
+        let stub = change.installed.stub.iter().map(|stub| stub.slot.range());
+        for range in exit_stubs.chain(stub) {
+            publish_too(&mut self.of_stubs, range);
         }
         let (writes, ranges) = (&mut self.writes, &mut self.ranges);
         note(&mut self.memories, (writes, ranges), (site, change), old)

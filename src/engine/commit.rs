@@ -12,7 +12,7 @@ use super::fault::{self, Fault, Noted, Outcome};
 use super::installed::ReturnOffsets;
 use super::live::{self, JumpExchange};
 use super::observe::{self, Boxed, CodeOwner, FreedCode};
-use super::retire::RetiredCode;
+use super::retire::{RetiredCode, Until};
 use super::state::{States, Status};
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeRange, Len};
@@ -428,7 +428,14 @@ impl SiteChange {
     ) -> Option<(CodeOwner, StubSlot)> {
         let stub = self.take_stub()?;
         match self.old_stub {
-            OldStub::Retired(until) => states.retired.retire(until, RetiredCode::stub(stub, since)),
+            OldStub::Reported(state) => {
+                let retired = RetiredCode::stub(stub, since);
+                states.retired.retire(Until::Reported(state), retired);
+            }
+            OldStub::GracePeriod => {
+                let retired = RetiredCode::stub(stub, since);
+                states.retired.retire(Until::GracePeriod, retired);
+            }
             OldStub::Kept => states.keep_stub(self.index, stub),
             OldStub::Freed | OldStub::None => {
                 states.note_reclaimed(stub.owner.site, stub.slot.range());

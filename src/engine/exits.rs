@@ -134,7 +134,14 @@ impl ExitRooms {
     }
 
     /// Gives back those that nobody has used.
+    #[inline]
     pub(super) fn give_back(&mut self, stubs: &StubPool) {
+        if !self.taken.is_empty() {
+            self.give_all_back(stubs);
+        }
+    }
+
+    fn give_all_back(&mut self, stubs: &StubPool) {
         for rooms in self.taken.drain(..).filter(|rooms| rooms.len() > 0) {
             // In a fork's child they stay taken.
             // protection: rooms-that-nobody-used-are-given-back

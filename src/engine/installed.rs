@@ -33,8 +33,13 @@ impl ReturnOffsets {
     /// Makes them those, in the room that they have.
     #[inline]
     pub(super) fn assign(&mut self, offsets: &[u32]) {
+        if self.0.is_some() || !offsets.is_empty() {
+            self.assign_some(offsets);
+        }
+    }
+
+    fn assign_some(&mut self, offsets: &[u32]) {
         match &mut self.0 {
-            None if offsets.is_empty() => {}
             None => *self = Self::from(offsets),
             Some(kept) => {
                 kept.clear();

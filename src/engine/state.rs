@@ -429,7 +429,11 @@ impl States {
     }
 
     /// Adds exit stubs to those of a site.
+    #[inline]
     pub(super) fn keep_exit_stubs(&mut self, index: StateIndex, exit_stubs: &mut ExitStubList) {
+        if exit_stubs.is_empty() {
+            return;
+        }
         let kept = &mut self.written_lasting(index).exit_stubs;
         match kept.is_empty() {
             true => mem::swap(kept, exit_stubs),
