@@ -38,6 +38,8 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
     let shared = &engine.shared;
     let since = shared.observers.now();
     let of = requests.count();
+    // protection: commits-are-filed-by-who-prepares
+    states.file();
     states.retired.make_room(of);
     states.expect_sites(of);
     let mut set = states.room();

@@ -570,7 +570,14 @@ impl States {
 
     /// Writes what commits were made of into the journal, and lets go of it: it holds modules and
     /// memories.
+    #[inline]
     pub(super) fn file(&mut self) {
+        if !self.unfiled.is_empty() {
+            self.file_all();
+        }
+    }
+
+    fn file_all(&mut self) {
         for mut set in self.unfiled.drain(..) {
             self.journal.add(set.time, set.records());
             if set.changes.len() <= MANY {

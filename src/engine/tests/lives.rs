@@ -215,6 +215,20 @@ fn what_commits_leave_is_in_the_journal_in_their_order() {
     }
 }
 
+/// Without it they would be kept for ever by who only prepares and commits.
+#[test]
+fn what_commits_leave_is_filed_when_the_next_is_prepared() {
+    let (lab, _text, _) = one(&[identity(1)]);
+    let left = || lab.engine.shared.states.lock().last().is_some();
+    for by in 1..4 {
+        let planned = lab.engine.plan(1, &plus(by)).unwrap();
+        assert!(!left(), "{by}");
+        planned.commit().unwrap();
+        assert!(left(), "{by}");
+    }
+    assert_eq!(lab.engine.journal().len(), 3);
+}
+
 #[test]
 fn nothing_of_a_transaction_keeps_a_module_that_is_gone() {
     let (lab, text, sites) = one(&[identity(1), identity(2)]);
