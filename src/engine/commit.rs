@@ -174,7 +174,7 @@ impl ChangeSet {
             false => None,
         };
         if self.is_live() {
-            let _writing = (!is_noted).then(Writing::enter);
+            let _writing = (!is_noted).then(|| states.seat.enter());
             return self.apply_live(shared, states);
         }
         let mut vacated = Vec::new();
@@ -188,7 +188,7 @@ impl ChangeSet {
                 let entered = match fork_took_too_long {
                     _ if is_noted => None,
                     true => Some(Writing::enter_anyway()),
-                    false => Writing::try_enter(),
+                    false => states.seat.try_enter(),
                 };
                 match is_noted || entered.is_some() {
                     true => written = self.apply_while(shared, states, stopped),

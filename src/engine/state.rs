@@ -22,6 +22,7 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::arch::{Arch, SiteKind};
 use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
+use crate::memory::fork::seat::Seat;
 use crate::memory::short;
 use crate::publish::CoarseTime;
 use crate::site::{ModuleId, Site, SiteKey};
@@ -243,6 +244,8 @@ pub(super) struct States {
     /// Whether any site was ever closed by a trap, and left so.
     has_trapped: bool,
     pub(super) journal: Journal,
+    /// How a commit goes through the gate of forks.
+    pub(super) seat: Seat,
     /// What is known of sequences, for whoever prepares a change.
     pub(super) templates: RefCell<Templates>,
     /// Rooms for exit stubs, while a transaction is prepared.

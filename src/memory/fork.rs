@@ -15,6 +15,11 @@
 pub(crate) mod gate;
 #[cfg(target_os = "linux")]
 mod handlers;
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "forks are not noticed there")
+)]
+pub(crate) mod seat;
 #[cfg(target_os = "linux")]
 mod views;
 #[cfg(not(target_os = "linux"))]
@@ -45,6 +50,8 @@ pub(crate) struct OwnProcess {
         allow(dead_code, reason = "forks are not noticed there")
     )]
     forker: AtomicU64,
+    /// Who is inside the gate and not counted there.
+    marks: seat::Marks,
 }
 
 impl OwnProcess {
@@ -83,7 +90,11 @@ static UNWIPED: OwnProcess = OwnProcess {
     number: AtomicU32::new(0),
     gate: AtomicU32::new(0),
     forker: AtomicU64::new(0),
+    marks: seat::Marks::new(),
 };
+
+/// The kernel wipes one page.
+const _: () = assert!(size_of::<OwnProcess>() <= 4096);
 
 /// What is this process's own.
 #[inline]
@@ -97,6 +108,7 @@ fn wipe(parent: u32) {
     let own = own();
     if mark().is_none() || own.number.load(Ordering::Relaxed) == parent {
         own.gate.store(0, Ordering::Relaxed);
+        own.marks.wipe();
         own.forker.store(0, Ordering::Relaxed);
         own.number.store(0, Ordering::Relaxed);
     }

@@ -4,7 +4,7 @@
 //! that forks. What another thread had half written stays so in the child. **Approach.** Who
 //! changes bytes that threads may execute enters the gate for just that long; a fork closes it,
 //! waits until nobody is inside, and opens it when the child is made. Entering and leaving are one
-//! addition each.
+//! addition each; for commits, which have a [`Seat`], they are one store each.
 //!
 //! **Invariants.** Nobody waits for ever. A writer that finds the gate closed while it keeps the
 //! world stopped must not wait there: the thread that forks may be one of those that are stopped.
@@ -16,6 +16,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
+
+use super::seat;
 
 /// How long one side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -46,6 +48,7 @@ impl Patience {
 }
 
 /// Waits for a fork that is under way. False if it takes too long.
+#[cold]
 pub(crate) fn wait() -> bool {
     let patience = Patience::new();
     while gate().load(Ordering::Relaxed) & FORKING != 0 {
@@ -64,7 +67,7 @@ pub(crate) fn wait() -> bool {
 pub(in crate::memory) fn show_written() {
     fence(Ordering::SeqCst);
     // protection: what-is-written-beside-a-fork-is-executed
-    if gate().load(Ordering::SeqCst) == FORKING {
+    if gate().load(Ordering::SeqCst) == FORKING && seat::are_empty() {
         show_written_later();
     }
 }
@@ -72,7 +75,7 @@ pub(in crate::memory) fn show_written() {
 #[cold]
 fn show_written_later() {
     let patience = Patience::new();
-    while gate().load(Ordering::SeqCst) == FORKING {
+    while gate().load(Ordering::SeqCst) == FORKING && seat::are_empty() {
         if !patience.wait() {
             drop(Writing::enter_anyway());
             return;
@@ -82,7 +85,15 @@ fn show_written_later() {
 
 /// The right to change bytes of code that may be executed. No fork makes its copy as long as it
 /// exists.
-pub(crate) struct Writing(&'static AtomicU32);
+pub(crate) struct Writing(Place);
+
+/// Where it is noted that somebody is inside.
+pub(super) enum Place {
+    /// In the gate, with others.
+    Counted(&'static AtomicU32),
+    /// In the mark of a [`Seat`].
+    Seated(&'static AtomicU32),
+}
 
 impl Writing {
     /// Goes in, unless a fork is under way.
@@ -92,16 +103,28 @@ impl Writing {
         // Acquire: what a fork's copy reads has been read before this writes.
         // protection: fork-is-waited-for-by-a-transaction
         match gate.fetch_add(1, Ordering::Acquire) & FORKING {
-            0 => Some(Self(gate)),
-            _ => Self::leave_at_once(gate),
+            0 => Some(Self(Place::Counted(gate))),
+            _ => Self::leave_at_once(Place::Counted(gate)),
+        }
+    }
+
+    /// The same for who has noted in the mark of a seat that it is inside, which a fork that closes
+    /// the gate sees unless this sees the closed gate.
+    #[inline]
+    pub(super) fn try_enter_seated(gate: &AtomicU32, mark: &'static AtomicU32) -> Option<Self> {
+        // Acquire: as in `try_enter`.
+        // protection: fork-is-waited-for-by-a-commit
+        match gate.load(Ordering::Acquire) & FORKING {
+            0 => Some(Self(Place::Seated(mark))),
+            _ => Self::leave_at_once(Place::Seated(mark)),
         }
     }
 
     /// Nothing was written: the fork sees somebody for a moment, and looks again.
     #[cold]
-    fn leave_at_once(gate: &'static AtomicU32) -> Option<Self> {
+    fn leave_at_once(place: Place) -> Option<Self> {
         // protection: who-is-refused-leaves
-        drop(Self(gate));
+        drop(Self(place));
         None
     }
 
@@ -112,7 +135,7 @@ impl Writing {
     }
 
     #[cold]
-    fn enter_later() -> Self {
+    pub(super) fn enter_later() -> Self {
         let patience = Patience::new();
         while patience.wait() {
             if let Some(writing) = Self::try_enter() {
@@ -132,16 +155,22 @@ impl Writing {
         // What is written must be what is executed, here and now.
         // protection: an-impatient-writer-writes-what-is-executed
         super::views::stand_back();
-        Self(gate)
+        Self(Place::Counted(gate))
     }
 }
 
 impl Drop for Writing {
     #[inline]
     fn drop(&mut self) {
-        if self.0.fetch_sub(1, Ordering::Release) & !FORKING == 0 {
-            // protection: a-child-knows-no-writer
-            was_not_inside(self.0);
+        match self.0 {
+            // In a child that was forked by whoever went in, it is 0 already.
+            Place::Seated(mark) => mark.store(0, Ordering::Release),
+            Place::Counted(gate) => {
+                if gate.fetch_sub(1, Ordering::Release) & !FORKING == 0 {
+                    // protection: a-child-knows-no-writer
+                    was_not_inside(gate);
+                }
+            }
         }
     }
 }
@@ -157,11 +186,17 @@ fn was_not_inside(gate: &AtomicU32) {
 pub(crate) fn close() {
     BROKEN.store(false, Ordering::SeqCst);
     gate().fetch_or(FORKING, Ordering::SeqCst);
+    // protection: fork-sees-who-has-a-seat
+    if seat::make_visible().is_err() {
+        // Somebody may be inside whom it does not see: as if it had not been waited for.
+        BROKEN.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Whether the gate is closed and nobody inside.
 pub(in crate::memory) fn is_empty() -> bool {
-    gate().load(Ordering::Acquire) == FORKING
+    // protection: fork-waits-for-a-commit
+    gate().load(Ordering::Acquire) == FORKING && seat::are_empty()
 }
 
 /// Whether somebody went in nevertheless since it was closed.

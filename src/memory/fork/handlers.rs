@@ -59,6 +59,7 @@ pub(super) fn register() {
             }
         }
     }
+    super::seat::find_barrier();
     // SAFETY: the handlers live as long as the code of this library, and do only what is allowed in a child.
     let _ = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     REGISTERED.store(DONE, Ordering::Release);

@@ -504,6 +504,29 @@ pub(in crate::memory) fn page_wiped_by_fork() -> Option<NonNull<u8>> {
     NonNull::new(pointer(page).cast())
 }
 
+/// Makes what every other thread of the process has stored seen by this one, and what this one has
+/// stored by them (membarrier(2), Linux 4.14). Async-signal-safe.
+pub(in crate::memory) fn barrier() -> Outcome<()> {
+    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+    match membarrier(PRIVATE_EXPEDITED) {
+        // Not registered: a fork's child need not inherit that.
+        Err(Errno(libc::EPERM)) => {
+            membarrier(REGISTER_PRIVATE_EXPEDITED)?;
+            membarrier(PRIVATE_EXPEDITED)
+        }
+        done => done,
+    }
+}
+
+fn membarrier(command: libc::c_int) -> Outcome<()> {
+    // SAFETY: the call takes no pointer.
+    match unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(last_errno()),
+    }
+}
+
 /// A memory file of that length, for the copies that a fork's child gets.
 pub(in crate::memory) fn copy_file(len: u64) -> Result<OwnedFd, Refused> {
     file_for(c"patchpoint copy", len)

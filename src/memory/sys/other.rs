@@ -29,6 +29,11 @@ pub(in crate::memory) fn data_file(_len: u64) -> Result<MemoryFile, Refused> {
     Err(("memfd_create", Errno(libc::ENOSYS)))
 }
 
+/// Forks are not noticed here, and need no barrier.
+pub(in crate::memory) fn barrier() -> Outcome<()> {
+    Err(Errno(libc::ENOSYS))
+}
+
 /// There is no file to map.
 ///
 /// # Safety

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use super::*;
 use crate::memory::Error;
 use crate::memory::fork::gate::{self, Writing};
+use crate::memory::fork::seat::{self, Seat};
 use crate::memory::testing::host_code::{HOST, pointer};
 use crate::memory::testing::process::{End, deny, end_of_child, end_of_child_after};
 
@@ -161,13 +162,26 @@ fn a_copy_needs_no_page_to_become_executable() {
 /// A child sees all bytes of a transaction, or none.
 #[test]
 fn a_fork_waits_for_a_transaction() {
+    assert_eq!(ends_beside(Writing::enter), [End::Returned(true); 20]);
+}
+
+/// The same of a transaction whose writer has a seat.
+#[test]
+fn a_fork_waits_for_a_commit() {
+    let seat = Seat::default();
+    assert_eq!(ends_beside(|| seat.enter()), [End::Returned(true); 20]);
+}
+
+/// How children end that are forked while a thread has written half of what it writes, and that
+/// see the whole.
+fn ends_beside(enter: impl Fn() -> Writing + Send) -> [End; 20] {
     let (placed, range) = aliased(64);
     let alias = placed.memory();
     let (half, is_half) = mpsc::channel();
-    let ends = std::thread::scope(|scope| {
-        scope.spawn(|| {
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
             for round in 1..=20_u8 {
-                let writing = Writing::enter();
+                let writing = enter();
                 alias.write(range.start(), &[round; 32]).unwrap();
                 half.send(()).unwrap();
                 // The fork finds it like that, if it does not wait.
@@ -185,8 +199,59 @@ fn a_fork_waits_for_a_transaction() {
             is_half.recv().unwrap();
             end_of_child(whole)
         })
-    });
-    assert_eq!(ends, [End::Returned(true); 20]);
+    })
+}
+
+/// Each writer that has a seat keeps the gate from being empty, and those for whom there is none.
+#[test]
+fn a_fork_waits_for_everyone_who_has_a_seat() {
+    assert!(in_child(|| {
+        let seats: Vec<Seat> = (0..40).map(|_| Seat::default()).collect();
+        let mut inside: Vec<Writing> = seats.iter().map(Seat::enter).collect();
+        gate::close();
+        while let Some(writing) = inside.pop() {
+            if gate::is_empty() {
+                return false;
+            }
+            drop(writing);
+        }
+        let refused = seats.iter().all(|seat| seat.try_enter().is_none());
+        refused && gate::is_empty() && !gate::was_broken()
+    }));
+}
+
+/// A seat is somebody else's when its owner is gone.
+#[test]
+fn seats_are_taken_again() {
+    assert!(in_child(|| {
+        (0..1000).for_each(|_| drop(Seat::default()));
+        let seats: Vec<Seat> = (0..40).map(|_| Seat::default()).collect();
+        let all_have_one = seats.iter().all(Seat::is_own);
+        drop(seats);
+        !all_have_one && Seat::default().is_own()
+    }));
+}
+
+/// Where forks have lost the barrier, one may not see who has a seat: its child gets no code.
+#[test]
+fn a_fork_without_its_barrier_gives_its_child_no_code() {
+    assert!(in_child(|| {
+        let (_placed, range) = sevens();
+        let had_barrier = seat::has_barrier();
+        let before = end_of_child(|| call(range) == 7);
+        deny(&[libc::SYS_membarrier], libc::EPERM);
+        let refused = end_of_child(|| call(range) == 7);
+        // As in a process that never had one: writers have a fence.
+        seat::find_barrier();
+        let seat = Seat::default();
+        let inside = seat.enter();
+        let others = end_of_child(|| call(range) == 7);
+        drop(inside);
+        let after = end_of_child(|| call(range) == 7);
+        let good = End::Returned(true);
+        let none = End::Killed(libc::SIGSEGV);
+        before == good && (refused == none || !had_barrier) && others == none && after == good
+    }));
 }
 
 /// Where one side waits too long it goes on without the other: a lock that both need costs time,
@@ -209,6 +274,13 @@ fn neither_side_waits_for_ever() {
         drop(Writing::enter());
         refused && gate::was_broken()
     }));
+    assert!(in_child(|| {
+        let seat = Seat::default();
+        gate::close();
+        let refused = seat.try_enter().is_none() && gate::is_empty() && !gate::was_broken();
+        drop(seat.enter());
+        refused && gate::was_broken()
+    }));
 }
 
 /// The child goes on where the parent was: inside.
@@ -222,6 +294,17 @@ fn a_writer_that_forks_leaves_the_gate_of_its_child_open() {
         });
         drop(writing);
         end == End::Returned(true) && Writing::try_enter().is_some()
+    }));
+    // With a seat too: the child has its own mark, in which nobody is.
+    assert!(in_child(|| {
+        let seat = Seat::default();
+        let mut writing = Some(seat.enter());
+        let end = end_of_child(|| {
+            let is_empty = seat::are_empty();
+            drop(writing.take());
+            is_empty && seat.try_enter().is_some()
+        });
+        !seat::are_empty() && end == End::Returned(true)
     }));
 }
 
