@@ -200,7 +200,7 @@ impl SameMemory {
     #[inline]
     pub(super) fn begin(&self, stopped: &Stopped) -> memory::Result<()> {
         match &self.memory {
-            HeldMemory::Own(alias) => alias.begin(&self.runs, stopped),
+            HeldMemory::Own(alias) => alias.begin_here(),
             HeldMemory::Other(memory) => memory.begin(&self.runs, stopped),
         }
     }
@@ -209,7 +209,8 @@ impl SameMemory {
     #[inline]
     pub(super) fn end(&self) -> memory::Result<()> {
         match &self.memory {
-            HeldMemory::Own(alias) => alias.end(&self.runs),
+            // Its pages were not opened.
+            HeldMemory::Own(_) => Ok(()),
             HeldMemory::Other(memory) => memory.end(&self.runs),
         }
     }
@@ -237,7 +238,9 @@ pub(super) struct ChangeSet {
     /// How many of them are of quiescent sites: the first.
     pub(super) quiescent: usize,
     /// The memories of quiescent sites.
-    pub(super) memories: SmallVec<[SameMemory; 1]>,
+    pub(super) memories: Vec<SameMemory>,
+    /// Whether some of them are not the engine's own: their pages have to be opened and closed.
+    pub(super) has_others: bool,
     /// What is published: the sites, or the patchable jumps of live ones, and then stubs.
     pub(super) ranges: Vec<CodeRange>,
     /// How many of these are of sites.
@@ -283,7 +286,8 @@ impl Default for ChangeSet {
             modules: SmallVec::new(),
             writes: Vec::new(),
             quiescent: 0,
-            memories: SmallVec::new(),
+            memories: Vec::new(),
+            has_others: false,
             ranges: Vec::new(),
             of_sites: 0,
             of_stubs: Vec::new(),
@@ -306,7 +310,7 @@ impl Default for ChangeSet {
 /// Adds a change to the lists that are in the order of changes, and to its memory.
 #[inline(always)] // As `add`.
 fn note(
-    memories: &mut SmallVec<[SameMemory; 1]>,
+    memories: &mut Vec<SameMemory>,
     (writes, ranges): (&mut Vec<SiteWrite>, &mut Vec<CodeRange>),
     (site, change): (&Site, &SiteChange),
     old: &Bytes,
@@ -455,6 +459,7 @@ impl ChangeSet {
         };
         for of_others in &mut self.memories {
             if let HeldMemory::Other(memory) = &of_others.memory {
+                self.has_others = true;
                 let own = self.ranges.get(of_others.changes.clone());
                 let own = own.expect("each change has a range");
                 let mut ranges: SmallVec<[CodeRange; 8]> = own.into();
@@ -471,7 +476,7 @@ impl ChangeSet {
         self.changes.sort_by_key(SiteChange::order);
         self.writes.clear();
         self.ranges.clear();
-        self.memories = SmallVec::new();
+        self.memories.clear();
         for change in &self.changes {
             let state = states.at(change.index);
             let state = state.expect("nobody has unregistered the site of a change that is being prepared");
@@ -558,7 +563,7 @@ impl ChangeSet {
         (self.unchanged, self.quiescent) = (0, 0);
         (self.is_sorted, self.ends) = (true, false);
         (self.until_run, self.has_code, self.exposed) = (false, false, false);
-        self.rewrites = false;
+        (self.rewrites, self.has_others) = (false, false);
         self.prepared = Duration::ZERO;
     }
 }

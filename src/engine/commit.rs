@@ -263,15 +263,20 @@ impl ChangeSet {
 
     /// Whether every site is still as it was when this was prepared: not changed, and not run where
     /// return offsets would have had to be kept for that.
+    #[inline]
     fn check_current(&mut self, states: &States) -> Outcome {
         // protection: sites-still-current
         let is_current = self.changes.iter().all(|change| is_current(change, states));
         // protection: not-run-is-checked-at-commit
-        if is_current && !(self.until_run && self.changes.iter().any(|change| self.has_run(change))) {
+        if is_current && !(self.until_run && self.have_any_run()) {
             return Ok(());
         }
-        let fault = self.why_not_current(states);
-        Err(self.found.note(fault))
+        Err(self.note_not_current(states))
+    }
+
+    #[inline(never)] // Few transactions ask.
+    fn have_any_run(&self) -> bool {
+        self.changes.iter().any(|change| self.has_run(change))
     }
 
     /// Whether code may have run since its change was prepared as for code that has not.
@@ -280,14 +285,15 @@ impl ChangeSet {
     }
 
     #[cold]
-    fn why_not_current(&self, states: &States) -> Fault {
+    fn note_not_current(&mut self, states: &States) -> Noted {
         let mut changes = self.changes.iter().enumerate();
         let stale = changes.find(|(_, change)| !is_current(change, states) || self.has_run(change));
         let (number, change) = stale.or_abort("one was found that is not current");
-        match states.at(change.index).map(|state| state.installed.status) {
+        let fault = match states.at(change.index).map(|state| state.installed.status) {
             Some(Status::Lost) => Fault::Lost(number),
             _ => Fault::Stale(number),
-        }
+        };
+        self.found.note(fault)
     }
 
     /// The bytes in which no thread may be, or return to, while they change.

@@ -21,15 +21,9 @@ impl ChangeSet {
     pub(super) fn write(&mut self, stopped: &Stopped, publisher: &Publisher) -> Outcome {
         // protection: old-bytes-are-compared
         self.compare(Side::Old)?;
-        let stage = latency::enter(Stage::Permission);
-        for (number, memory) in self.memories.iter().enumerate() {
-            if let Err(cause) = memory.begin(stopped) {
-                // protection: unopened-memories-are-closed
-                close_unwritten(self.memories.iter().take(number), &mut self.changes);
-                return self.found.check(Err(cause));
-            }
+        if self.has_others {
+            self.begin(stopped)?;
         }
-        stage.end();
         let stage = latency::enter(Stage::Write);
         for memory in &self.memories {
             let mut writes = memory.of_all(&self.writes).iter();
@@ -48,14 +42,10 @@ impl ChangeSet {
             }
         }
         stage.end();
-        let stage = latency::enter(Stage::Permission);
-        let mut done = Ok(());
-        for memory in &self.memories {
-            // Also after one has failed.
-            let ended = self.found.check(memory.end());
-            done = done.and(ended);
-        }
-        stage.end();
+        let done = match self.has_others {
+            true => self.end(),
+            false => Ok(()),
+        };
         let done = done.and_then(|()| {
             let published = publisher.publish(&self.ranges, self.level);
             self.found.check(published)?;
@@ -69,7 +59,35 @@ impl ChangeSet {
         done
     }
 
-    /// Compares every quiescent site with one of its sides.
+    /// Makes the pages of memories writable that are not the engine's own, or of none.
+    #[inline(never)] // Most transactions have none.
+    fn begin(&mut self, stopped: &Stopped) -> Outcome {
+        let _stage = latency::enter(Stage::Permission);
+        for (number, memory) in self.memories.iter().enumerate() {
+            if let Err(cause) = memory.begin(stopped) {
+                // protection: unopened-memories-are-closed
+                close_unwritten(self.memories.iter().take(number), &mut self.changes);
+                return self.found.check(Err(cause));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes them executable again.
+    #[inline(never)] // As `begin`.
+    fn end(&mut self) -> Outcome {
+        let _stage = latency::enter(Stage::Permission);
+        let mut done = Ok(());
+        for memory in &self.memories {
+            // Also after one has failed.
+            let ended = self.found.check(memory.end());
+            done = done.and(ended);
+        }
+        done
+    }
+
+    /// Compares every quiescent site with one of its sides. Before it is written, memory of the
+    /// engine's own is asked whether it can be, which is all that it needs.
     #[inline(always)] // Of each side apart: with the side as an argument, a batch takes a sixth longer.
     fn compare(&mut self, side: Side) -> Outcome {
         let _stage = latency::enter(Stage::Write);
@@ -77,9 +95,14 @@ impl ChangeSet {
             let mut writes = memory.changes.clone().zip(memory.of_all(&self.writes));
             let unlike = |number, holds| (holds != Ok(true)).then_some((number, holds));
             let unlike = match &memory.memory {
-                // The engine has refused the transaction in a fork's child.
-                HeldMemory::Own(alias) => writes
-                    .find_map(|(number, write)| unlike(number, alias.holds_here(write.at, write.side(side)))),
+                HeldMemory::Own(alias) => {
+                    if side == Side::Old {
+                        self.found.check(alias.begin_here())?;
+                    }
+                    writes
+                        .find(|(_, write)| !alias.has_here(write.at, write.side(side)))
+                        .map(|(number, write)| (number, alias.holds_here(write.at, write.side(side))))
+                }
                 HeldMemory::Other(memory) => writes
                     .find_map(|(number, write)| unlike(number, memory.holds(write.at, write.side(side)))),
             };

@@ -51,6 +51,14 @@ impl Alias {
         Ok(self.mapping.writable(at))
     }
 
+    /// [Begins](CodeMemory::begin) to write, which is no more than asking whether it can be written.
+    #[inline]
+    pub(crate) fn begin_here(&self) -> Result<()> {
+        // protection: fork-alias-begin-is-refused
+        self.check_here()?;
+        Ok(())
+    }
+
     /// Writes bytes, for who has [begun](CodeMemory::begin) to write: this is no fork's child then.
     #[inline]
     pub(crate) fn write_here(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
@@ -86,6 +94,12 @@ impl Alias {
         Ok(unsafe { raw::holds(at.get(), expected) })
     }
 
+    /// Whether the memory has these bytes, for the same: one answer, where most get the same.
+    #[inline]
+    pub(crate) fn has_here(&self, at: CodeAddr, expected: &[u8]) -> bool {
+        self.holds_here(at, expected) == Ok(true)
+    }
+
     /// Refuses to read in a fork's child that has no copy of the code.
     #[inline]
     fn check_readable(&self) -> Result<()> {
@@ -118,8 +132,7 @@ unsafe impl CodeMemory for Alias {
 
     #[inline]
     fn begin(&self, runs: &[PageRun], _stopped: &Stopped) -> Result<()> {
-        // protection: fork-alias-begin-is-refused
-        self.check_here()?;
+        self.begin_here()?;
         for run in runs {
             check_within(self.mapping.rx(), run.range().start(), run.range().len() as usize)?;
         }
