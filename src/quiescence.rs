@@ -75,12 +75,21 @@ struct QuiescentRanges {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(NonZeroU64);
 
+/// Counts the moments at which threads began to be asked: those are few, and stubs are retired by
+/// every other patch.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+
 impl Moment {
-    /// A moment later than all before.
+    /// One before all that [begin](Self::begin) later.
+    #[inline]
     pub(crate) fn now() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        let before = LAST.fetch_add(1, Ordering::SeqCst);
-        Self(NonZeroU64::MIN.saturating_add(before))
+        Self(NonZeroU64::MIN.saturating_add(BEGUN.load(Ordering::SeqCst)))
+    }
+
+    /// One later than all that are over.
+    pub(crate) fn begin() -> Self {
+        let before = BEGUN.fetch_add(1, Ordering::SeqCst);
+        Self(NonZeroU64::MIN.saturating_add(before).saturating_add(1))
     }
 }
 
@@ -141,7 +150,7 @@ mod tests {
     #[test]
     fn what_was_found_is_about_bytes_that_were_asked_for_and_retired_before() {
         let range = |start| CodeRange::new(CodeAddr::new(start), 32).unwrap();
-        let [before, began, after] = [(); 3].map(|()| Moment::now());
+        let [before, began, after] = [Moment::now(), Moment::begin(), Moment::now()];
         let found = GracePeriod::found(&[range(0x1000), range(0x2000)], began);
         for stub in [range(0x1000), range(0x2000)] {
             assert!(found.covers(stub, Some(before)));

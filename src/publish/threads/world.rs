@@ -128,7 +128,7 @@ impl SignalWorld {
     pub fn grace_period(&self, ranges: &[CodeRange]) -> Result<GracePeriod> {
         let vacated: Box<[Vacated]> = ranges.iter().copied().map(Vacated::anywhere).collect();
         // protection: grace-period-begins-before-it-asks
-        let began = Moment::now();
+        let began = Moment::begin();
         // protection: grace-period-looks-at-its-own-stack-too
         self.check_self(&vacated)?;
         self.until_outside(|| {
