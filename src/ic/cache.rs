@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 
 use super::builder::Settings;
 use super::entry::{Entry, Key};
@@ -89,7 +90,7 @@ pub(super) struct Cell {
 #[derive(Debug)]
 pub(super) struct Inner {
     state: CacheState,
-    entries: Vec<Installed>,
+    entries: Entries,
     /// What a megamorphic site looks up in the shared cache, if it does.
     probe: Option<Box<SiteProbe>>,
     /// All counters that the site's code has ever used. Those that no entry uses are used again:
@@ -107,6 +108,9 @@ pub(super) struct Inner {
     megamorphic: u64,
     transitions: u64,
 }
+
+/// The entries of a cache. Most caches have one.
+type Entries = SmallVec<[Installed; 1]>;
 
 /// An entry in the site.
 #[derive(Clone, Debug)]
@@ -133,7 +137,7 @@ impl Installed {
 /// What a cache is about to become.
 pub(super) struct NextState {
     state: CacheState,
-    entries: Vec<Installed>,
+    entries: Entries,
     /// Whether entries are lost because they do not hold any more: what makes a cache back off.
     retracts: bool,
     probe: Option<Box<SiteProbe>>,
@@ -155,7 +159,7 @@ impl Cell {
             birth: Birth::here(),
             inner: Mutex::new(Inner {
                 state: CacheState::Uninitialized,
-                entries: Vec::new(),
+                entries: Entries::new(),
                 probe: None,
                 counters: Vec::new(),
                 changed_at: 0,
@@ -234,11 +238,11 @@ impl Inner {
         &mut self,
         engine: &Engine,
         cell: &Cell,
-        entry: Entry,
+        entry: &mut Entry,
         (settings, shared): (&Settings, Option<&SharedCache>),
     ) -> Result<Option<NextState>> {
         let all_misses = cell.misses.load(Ordering::Relaxed);
-        let known = |installed: &Installed| installed.entry.serves_the_same(&entry);
+        let known = |installed: &Installed| installed.entry.serves_the_same(entry);
         // protection: one-entry-of-all-who-miss
         if self.is_dead() || all_misses < self.patient_until || self.entries.iter().any(known) {
             return Ok(None);
@@ -254,7 +258,7 @@ impl Inner {
         let kept = match settings.policy.decide(&history) {
             Decision::Ignore => {
                 if let (Some(shared), Some(this)) = (shared, &self.probe) {
-                    share(shared, this, &entry);
+                    share(shared, this, entry);
                 }
                 return Ok(None);
             }
@@ -264,15 +268,17 @@ impl Inner {
                 };
                 if let (Some(shared), Some(this)) = (shared, &probing.probe) {
                     let chain = self.entries.iter().map(|installed| &*installed.entry);
-                    chain.chain([&entry]).for_each(|entry| share(shared, this, entry));
+                    chain
+                        .chain([&*entry])
+                        .for_each(|entry| share(shared, this, entry));
                 }
                 return Ok(Some(probing));
             }
             Decision::Install => self.ordered(settings.order),
-            Decision::Replace => Vec::new(),
+            Decision::Replace => Entries::new(),
         };
         let new = Installed {
-            entry: Arc::new(entry),
+            entry: Arc::new(entry.take()),
             counter: self.counter(engine, settings.counting, &kept)?,
             ordered_at: 0,
         };
@@ -299,7 +305,7 @@ impl Inner {
     pub(super) fn empty() -> NextState {
         NextState {
             state: CacheState::Uninitialized,
-            entries: Vec::new(),
+            entries: Entries::new(),
             retracts: false,
             probe: None,
             sequence: Sequence::new().jump(Target::Miss),
@@ -321,7 +327,7 @@ impl Inner {
         };
         Ok(Some(NextState {
             state: CacheState::Megamorphic,
-            entries: Vec::new(),
+            entries: Entries::new(),
             retracts: false,
             sequence: lower::probe(&cell.site, &probe)?,
             probe: Some(Box::new(probe)),
@@ -333,14 +339,14 @@ impl Inner {
         let generic = settings.generic.as_ref().and_then(|path| path(&cell.site));
         NextState {
             state: CacheState::Megamorphic,
-            entries: Vec::new(),
+            entries: Entries::new(),
             retracts: false,
             probe: None,
             sequence: generic.unwrap_or_else(|| Sequence::new().jump(Target::Miss)),
         }
     }
 
-    fn chain(&self, cell: &Cell, entries: Vec<Installed>, settings: &Settings) -> Result<NextState> {
+    fn chain(&self, cell: &Cell, entries: Entries, settings: &Settings) -> Result<NextState> {
         let state = match entries.len() {
             0 => CacheState::Uninitialized,
             1 => CacheState::Monomorphic,
@@ -365,10 +371,10 @@ impl Inner {
     }
 
     /// The entries, the most useful first.
-    fn ordered(&self, order: Order) -> Vec<Installed> {
+    fn ordered(&self, order: Order) -> Entries {
         // With room for one more.
-        let mut entries = Vec::with_capacity(self.entries.len() + 1);
-        entries.extend_from_slice(&self.entries);
+        let mut entries = Entries::with_capacity(self.entries.len() + 1);
+        entries.extend(self.entries.iter().cloned());
         if order == Order::MostFrequent {
             entries.sort_by_key(|installed| Reverse(installed.recent_hits()));
         }

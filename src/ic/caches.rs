@@ -43,7 +43,7 @@ struct Shared {
     /// The engine's, by which it is known when records of the shared cache can be freed.
     epochs: OnceLock<Epochs>,
     /// The engine whose sites have the caches, once one has.
-    engine: RwLock<Option<WeakEngine>>,
+    engine: OnceLock<WeakEngine>,
     cells: RwLock<HashMap<CodeAddr, Arc<Cell>, WordHash>>,
     /// The sites with an entry that depends, or depended, on a key.
     keys: Mutex<HashMap<Key, BTreeSet<CodeAddr>, WordHash>>,
@@ -78,7 +78,7 @@ impl Caches {
                 settings,
                 shared_cache,
                 epochs: OnceLock::new(),
-                engine: RwLock::new(None),
+                engine: OnceLock::new(),
                 cells: RwLock::default(),
                 keys: Mutex::default(),
                 retractions: AtomicU64::new(0),
@@ -294,7 +294,7 @@ impl Caches {
 
 impl Shared {
     fn engine(&self) -> Option<Engine> {
-        self.engine.read().as_ref().and_then(WeakEngine::upgrade)
+        self.engine.get().and_then(WeakEngine::upgrade)
     }
 
     /// Refuses in a fork's child, where a thread of the parent may have a lock for ever.
@@ -305,20 +305,16 @@ impl Shared {
     fn bind(&self, engine: &Engine, site: &Site) -> Result<()> {
         // No fork comes in between, whose child could not look the engine up.
         let _writing = Writing::enter();
-        let mut bound = self.engine.write();
-        match &*bound {
-            // protection: one-engine-for-caches
-            Some(known) if !known.names(engine) => Err(Error::CacheEngine { site: site.name() }),
-            Some(_) => Ok(()),
-            None => {
-                if self.shared_cache.is_some() {
-                    self.epochs
-                        .get_or_init(|| engine.attach_thread().epochs().clone());
-                }
-                *bound = Some(engine.downgrade());
-                Ok(())
-            }
+        let bound = self.engine.get_or_init(|| engine.downgrade());
+        // protection: one-engine-for-caches
+        if !bound.names(engine) {
+            return Err(Error::CacheEngine { site: site.name() });
         }
+        if self.shared_cache.is_some() {
+            self.epochs
+                .get_or_init(|| engine.attach_thread().epochs().clone());
+        }
+        Ok(())
     }
 
     // ---- misses ----
@@ -336,7 +332,8 @@ impl Shared {
         match self.lookup.lookup(&mut miss) {
             Learn::Leave(answer) => return answer,
             Learn::Nothing => {}
-            Learn::Entry(entry) => {
+            // Where it is: an entry is long.
+            Learn::Entry(ref mut entry) => {
                 if let Some(cell) = &cell {
                     self.learn(cell, entry, seen);
                 }
@@ -347,7 +344,7 @@ impl Shared {
 
     /// Installs what a lookup has found that began after `seen` retractions. Another thread that is
     /// changing the cache is not waited for: this execution has its result already.
-    fn learn(&self, cell: &Cell, entry: Entry, seen: u64) {
+    fn learn(&self, cell: &Cell, entry: &mut Entry, seen: u64) {
         let Some(engine) = self.engine().filter(|engine| engine.check_here().is_ok()) else {
             return;
         };

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "an address is a promise")]
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -330,6 +331,15 @@ impl Entry {
     pub fn depends_on(mut self, key: impl Into<Key>) -> Self {
         self.keys.push(key.into());
         self
+    }
+
+    /// Takes it out of the place where it is, which nobody looks at again.
+    pub(super) fn take(&mut self) -> Self {
+        Self {
+            guards: mem::take(&mut self.guards),
+            action: mem::replace(&mut self.action, Action::constant(0)),
+            keys: mem::take(&mut self.keys),
+        }
     }
 
     /// Whether both apply to the same values, as far as can be seen.
