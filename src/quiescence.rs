@@ -80,7 +80,8 @@ pub(crate) struct Moment(NonZeroU64);
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 impl Moment {
-    /// One before all that [begin](Self::begin) later.
+    /// One before all that [begin](Self::begin) later. What the caller has stored before must be seen by
+    /// all threads, as it is when it has been published: this is no barrier.
     #[inline]
     pub(crate) fn now() -> Self {
         Self(NonZeroU64::MIN.saturating_add(BEGUN.load(Ordering::SeqCst)))

@@ -7,6 +7,7 @@
 
 mod blocks;
 
+use core::sync::atomic::{Ordering, fence};
 use std::vec::Vec;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -84,6 +85,8 @@ impl StubSlot {
     /// that begins later can be about it.
     #[must_use]
     pub fn retire(self) -> Self {
+        // Whoever has published it may have done so in another way.
+        fence(Ordering::SeqCst);
         self.retired_at(Moment::now())
     }
 
