@@ -322,6 +322,12 @@ impl States {
         self.insert_unchanged(site)
     }
 
+    /// Makes room for the states of so many more sites.
+    pub(super) fn make_room(&mut self, len: usize) {
+        self.places.reserve(len);
+        self.lasting.reserve(len);
+    }
+
     /// So many sites are being changed: when the first of them turns out to have no state, room is made
     /// for those of all, once. None are, when that has ended.
     #[inline]
@@ -334,8 +340,7 @@ impl States {
     #[inline(never)]
     fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
         let expected = mem::take(&mut self.expected);
-        self.places.reserve(expected);
-        self.lasting.reserve(expected);
+        self.make_room(expected);
         // protection: old-bytes-are-compared-before-the-first-patch
         let original = self.original_of(site)?;
         let mut lasting = Lasting::new(site, None);

@@ -82,6 +82,7 @@ pub(in crate::engine) fn arm(shared: &Shared, states: &mut States, module: &Modu
         }
         return Err(error);
     }
+    states.make_room(arming.len());
     for arming in arming {
         let armed = Armed {
             patchable_jump: arming.patchable_jump,
