@@ -19,8 +19,8 @@ use crate::memory::{
     self, Arena, CodeArea, CodeMemory, PlacedSegments, Placement, SegmentKind, Strategy, StrategyChoice,
 };
 use crate::site::{
-    self, CallSpec, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, Site, SiteSpec,
-    Unrecorded, UnwindBy,
+    self, CallSpec, Candidate, EntrySpec, Functions, IntoShape, Marks, Module, ModuleParts, ShapeOf, Site,
+    SiteSpec, Unrecorded, UnwindBy,
 };
 use crate::stackmap::OwnedMaps;
 use crate::{Error, Result};
@@ -584,7 +584,16 @@ impl<'e> Registration<'e> {
     /// # Errors
     /// As [`Engine::register`].
     // protection: told-of-code-is-unsafe
-    pub unsafe fn register<S: IntoShape>(self, shape: impl FnMut(&Candidate<'_>) -> S) -> Result<Module> {
+    pub unsafe fn register<S: IntoShape>(self, mut shape: impl FnMut(&Candidate<'_>) -> S) -> Result<Module> {
+        // SAFETY: the caller promises the same.
+        unsafe { self.register_by(&mut |record| shape(record).into_shape()) }
+    }
+
+    /// The same, compiled once.
+    ///
+    /// # Safety
+    /// As for [`Engine::register`].
+    unsafe fn register_by(self, shape: &mut ShapeOf<'_>) -> Result<Module> {
         let Self {
             engine,
             code,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::branches::{self, SiteBytes};
 use super::calls::{self, CallSpec, Callees};
-use super::candidate::{Candidate, IntoShape};
+use super::candidate::Candidate;
 use super::code::FunctionCode;
 use super::entry::EntrySpec;
 use super::functions::FunctionView;
@@ -19,7 +19,7 @@ use crate::arch::{Arch, CallShape, Convention, SiteKind};
 use crate::error::SiteName;
 use crate::image::{self, CodeTable};
 use crate::site::{Error, Result};
-use crate::stackmap::{self, Constants, LocationKind, Record, RecordRef, StackSize};
+use crate::stackmap::{self, Constants, LocationKind, Record, RecordRef, Records, StackMap, StackSize};
 use crate::verify::{self, Original};
 
 /// The sites of a module that no stack map records, as the runtime declares them.
@@ -33,14 +33,18 @@ pub(crate) struct Unrecorded<'a> {
     pub(crate) code_tables: &'a [CodeTable],
 }
 
+/// Tells the shapes of records: by a pointer, so that the audit is compiled here, as one with what it
+/// calls, and not once more in each crate that registers something.
+pub(crate) type ShapeOf<'s> = dyn FnMut(&Candidate<'_>) -> Result<Option<CallShape>> + 's;
+
 /// Audits every record for which `shape` gives a shape, and every entry site, and makes the module.
 ///
 /// # Errors
 /// The first thing that is wrong, with its place.
-pub(crate) fn register<S: IntoShape>(
+pub(crate) fn register(
     parts: ModuleParts,
     unrecorded: &Unrecorded<'_>,
-    shape: impl FnMut(&Candidate<'_>) -> S,
+    shape: &mut ShapeOf<'_>,
 ) -> Result<Module> {
     register_or(parts, unrecorded, shape, &mut |refusal| Err(refusal.error))
 }
@@ -50,24 +54,28 @@ pub(crate) fn register<S: IntoShape>(
 ///
 /// # Errors
 /// Those of `refused`, and what there can be no module with.
-pub(super) fn register_or<S: IntoShape>(
+pub(super) fn register_or(
     parts: ModuleParts,
     unrecorded: &Unrecorded<'_>,
-    mut shape: impl FnMut(&Candidate<'_>) -> S,
+    shape: &mut ShapeOf<'_>,
     refused: &mut impl FnMut(Refusal) -> Result<()>,
 ) -> Result<Module> {
     let mut found = FoundSites::default();
     let mut seen = vec![false; parts.functions.len()];
     let code = FunctionCode::new(&parts);
+    let mut audit = RecordAudit::new(&parts, &code);
     for (map, stack_map) in parts.maps.maps() {
-        let attributed = match attribute(&parts, &stack_map) {
-            Ok(attributed) => attributed,
+        let owners = match attribute(&parts, &stack_map) {
+            Ok(owners) => owners,
             Err(error) => {
                 refused(error.into())?;
                 continue;
             }
         };
-        for (function, records) in attributed {
+        let (mut all, constants) = (stack_map.records(), stack_map.constants());
+        found.sites.reserve(all.len());
+        for RecordsOwner { function, records } in owners {
+            audit.take(&mut all, records);
             if seen
                 .get_mut(function as usize)
                 .is_some_and(|seen| std::mem::replace(seen, true))
@@ -76,19 +84,7 @@ pub(super) fn register_or<S: IntoShape>(
                 refused(twice(&parts, function).into())?;
                 continue;
             }
-            let records = records
-                .map(|record| (parts.maps.reference(map, &record), record))
-                .collect();
-            audit_function(
-                &parts,
-                &code,
-                function,
-                records,
-                stack_map.constants(),
-                &mut shape,
-                &mut found,
-                refused,
-            )?;
+            audit.function(function, (map, constants), shape, &mut found, refused)?;
         }
     }
     for spec in unrecorded.entries {
@@ -130,6 +126,14 @@ fn twice(parts: &ModuleParts, function: u32) -> Error {
     Error::StackMapFunctionTwice { addr }
 }
 
+/// What a site holds.
+struct AuditedBytes<'a> {
+    /// The reserved bytes, and of a shadow the rest of the last instruction.
+    all: &'a [u8],
+    /// Where the same bytes are kept, if they are those of an earlier patchpoint.
+    kept: Option<u32>,
+}
+
 /// The sites found so far.
 #[derive(Default)]
 pub(super) struct FoundSites {
@@ -146,12 +150,17 @@ pub(super) struct FoundSites {
 }
 
 impl FoundSites {
-    /// Adds a site that holds these bytes: the reserved ones, and the rest of the last instruction.
+    /// Adds a site without a record of LLVM's, that holds these bytes.
     pub(super) fn push(&mut self, site: SiteEntry, shape: CallShape, bytes: &[u8]) -> Result<()> {
-        let patchpoint = shape.kind() == SiteKind::Patchpoint;
-        let original = match self.audited(bytes).filter(|_| patchpoint) {
+        let all = bytes;
+        self.push_audited(site, shape, AuditedBytes { all, kept: None })
+    }
+
+    /// Adds a site that holds these bytes.
+    fn push_audited(&mut self, site: SiteEntry, shape: CallShape, bytes: AuditedBytes<'_>) -> Result<()> {
+        let original = match bytes.kept {
             Some(original) => original,
-            None => self.keep(bytes, patchpoint)?,
+            None => self.keep(bytes.all, shape.kind() == SiteKind::Patchpoint)?,
         };
         let shape = self.number(shape)?;
         self.sites.push(SiteEntry {
@@ -368,14 +377,22 @@ fn entry_name(parts: &ModuleParts, site: &SiteEntry) -> Box<SiteName> {
     })
 }
 
-type Attributed<'a> = Vec<(u32, crate::stackmap::Records<'a>)>;
+/// A function that a stack map lists, and how many of the map's records are its own: those behind
+/// the records of the functions that are listed before it.
+struct RecordsOwner {
+    function: u32,
+    records: usize,
+}
 
-/// Finds the function of each group of records.
-fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Result<Attributed<'a>> {
-    let functions = map.functions();
+/// Finds the function of each group of records. No record is looked at for that.
+fn attribute(parts: &ModuleParts, map: &StackMap<'_>) -> Result<Vec<RecordsOwner>> {
+    let (functions, all) = (map.headers(), map.records().len());
     let count = functions.len();
-    if count == 0 && map.records().len() > 0 {
-        return Err(stackmap::Error::RecordsWithoutFunction { functions: 0 }.into());
+    let unknown = || stackmap::Error::RecordsWithoutFunction {
+        functions: count as u64,
+    };
+    if count == 0 && all > 0 {
+        return Err(unknown().into());
     }
     // LLVM lists them as it lays them out.
     let mut next = 0;
@@ -384,23 +401,18 @@ fn attribute<'a>(parts: &ModuleParts, map: &crate::stackmap::StackMap<'a>) -> Re
             let addr = CodeAddr::new(function.address());
             // Version 1 does not say whose the records are, which is no question where there is one
             // function.
-            let records = match function.records() {
-                Some(records) => records,
-                None if count == 1 => map.records(),
-                None => {
-                    return Err(stackmap::Error::RecordsWithoutFunction {
-                        functions: count as u64,
-                    }
-                    .into());
-                }
+            let records = match function.record_count() {
+                Some(records) => usize::try_from(records).expect("a map that was read has its records"),
+                None if count == 1 => all,
+                None => return Err(unknown().into()),
             };
             let index = match parts.functions.addr(next) {
                 Some(start) if start == addr => Some(next),
                 _ => parts.functions.starting_at(addr),
             };
-            let index = index.ok_or(Error::StackMapFunction { addr })?;
-            next = index + 1;
-            Ok((index, records))
+            let function = index.ok_or(Error::StackMapFunction { addr })?;
+            next = function + 1;
+            Ok(RecordsOwner { function, records })
         })
         .collect()
 }
@@ -420,11 +432,11 @@ pub(super) fn stack_sizes(parts: &ModuleParts) -> Box<[(CodeAddr, StackSize)]> {
 pub(super) fn record_addresses(parts: &ModuleParts) -> Result<impl Iterator<Item = (CodeAddr, RecordRef)>> {
     let mut found = Vec::new();
     for (map, stack_map) in parts.maps.maps() {
-        for (function, records) in attribute(parts, &stack_map)? {
-            let Some(start) = parts.functions.addr(function) else {
-                continue;
-            };
-            let addresses = records.filter_map(|record| {
+        let mut all = stack_map.records();
+        for RecordsOwner { function, records } in attribute(parts, &stack_map)? {
+            let start = parts.functions.addr(function);
+            let start = start.expect("a function that was found is one of the module's");
+            let addresses = all.by_ref().take(records).filter_map(|record| {
                 let addr = start.at(record.offset())?;
                 Some((addr, parts.maps.reference(map, &record)))
             });
@@ -434,54 +446,83 @@ pub(super) fn record_addresses(parts: &ModuleParts) -> Result<impl Iterator<Item
     Ok(found.into_iter())
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "each is another part of the registration"
-)]
-fn audit_function<S: IntoShape>(
-    parts: &ModuleParts,
-    code: &FunctionCode<'_>,
-    index: u32,
-    mut records: Vec<(RecordRef, Record<'_>)>,
-    constants: Constants<'_>,
-    shape: &mut impl FnMut(&Candidate<'_>) -> S,
-    found: &mut FoundSites,
-    refused: &mut impl FnMut(Refusal) -> Result<()>,
-) -> Result<()> {
-    let Some(function) = &parts.functions.get(index) else {
-        return Ok(());
-    };
-    records.sort_by_key(|(_, record)| record.offset());
-    let code = match code.of(function) {
-        Ok(code) => code,
-        Err(error) => return refused(error.into()),
-    };
-    found.sites.reserve(records.len());
-    for ((reference, record), next) in records.iter().zip(next_offsets(&records)) {
-        let name = || record_name(function, record);
-        let audited = candidate(parts, function, (*record, constants), next, &code).and_then(|candidate| {
-            let Some(shape) = shape(&candidate).into_shape()? else {
-                return Ok(None);
-            };
-            audit_convention(parts, shape, name)?;
-            let bytes = audit_record(&candidate, shape, function, next, found)?;
-            Ok(Some((candidate.addr, shape, bytes)))
-        });
-        match audited {
-            Ok(Some((addr, shape, bytes))) => {
-                let overhang = u8::try_from(bytes.len() - shape.reserved().as_usize());
-                let overhang = overhang.expect("no instruction is that long");
-                let site = SiteEntry::new(record.id(), addr, Some(*reference), index, overhang);
-                found.push(site, shape, bytes)?;
-            }
-            Ok(None) => {}
-            Err(error) => refused(Refusal {
-                site: Some(name()),
-                error,
-            })?,
+/// The audit of records, function by function. Its lists are used again for the next function: most
+/// have a few records, and to allocate and free lists for them took a tenth of a registration.
+struct RecordAudit<'p> {
+    parts: &'p ModuleParts,
+    code: &'p FunctionCode<'p>,
+    /// Those of the function that is next, ascending by their offsets when they are looked at.
+    records: Vec<Record<'p>>,
+    /// The code of a function that no other overlaps.
+    bytes: Vec<u8>,
+}
+
+impl<'p> RecordAudit<'p> {
+    fn new(parts: &'p ModuleParts, code: &'p FunctionCode<'p>) -> Self {
+        Self {
+            parts,
+            code,
+            records: Vec::new(),
+            bytes: Vec::new(),
         }
     }
-    Ok(())
+
+    /// Takes the records of the function that is next.
+    fn take(&mut self, all: &mut Records<'p>, count: usize) {
+        self.records.clear();
+        self.records.extend(all.take(count));
+    }
+
+    /// Makes sites of the records that were taken, which are of the map with that number.
+    fn function(
+        &mut self,
+        index: u32,
+        (map, constants): (u32, Constants<'_>),
+        shape: &mut ShapeOf<'_>,
+        found: &mut FoundSites,
+        refused: &mut impl FnMut(Refusal) -> Result<()>,
+    ) -> Result<()> {
+        let parts = self.parts;
+        let function = parts.functions.get(index);
+        let function = &function.expect("a function that was found is one of the module's");
+        let code = match self.code.of(function, &mut self.bytes) {
+            Ok(code) => code,
+            Err(error) => return refused(error.into()),
+        };
+        self.records.sort_by_key(Record::offset);
+        let mut groups = self.records.chunk_by(|a, b| a.offset() == b.offset()).peekable();
+        while let Some(group) = groups.next() {
+            let behind = groups.peek().and_then(|behind| behind.first());
+            let next = behind.map(Record::offset);
+            for record in group {
+                let name = || record_name(function, record);
+                let audited =
+                    candidate(parts, function, (record, constants), next, code).and_then(|candidate| {
+                        let Some(shape) = shape(&candidate)? else {
+                            return Ok(None);
+                        };
+                        audit_convention(parts, shape, name)?;
+                        let bytes = audit_record(&candidate, shape, function, next, found)?;
+                        Ok(Some((candidate.addr, shape, bytes)))
+                    });
+                match audited {
+                    Ok(Some((addr, shape, bytes))) => {
+                        let overhang = u8::try_from(bytes.all.len() - shape.reserved().as_usize());
+                        let overhang = overhang.expect("no instruction is that long");
+                        let reference = parts.maps.reference(map, record);
+                        let site = SiteEntry::new(record.id(), addr, Some(reference), index, overhang);
+                        found.push_audited(site, shape, bytes)?;
+                    }
+                    Ok(None) => {}
+                    Err(error) => refused(Refusal {
+                        site: Some(name()),
+                        error,
+                    })?,
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 const READ_WHOLE: &str = "a function was read as a whole";
@@ -490,7 +531,7 @@ const READ_WHOLE: &str = "a function was read as a whole";
 fn candidate<'a>(
     parts: &ModuleParts,
     function: &FunctionView<'a>,
-    (record, constants): (Record<'a>, Constants<'a>),
+    (record, constants): (&'a Record<'a>, Constants<'a>),
     next: Option<FnOffset>,
     code: &'a [u8],
 ) -> Result<Candidate<'a>> {
@@ -498,7 +539,7 @@ fn candidate<'a>(
     // protection: record-within-its-function
     if offset.get() > len.get() {
         return Err(Error::RecordOutsideFunction {
-            site: record_name(function, &record),
+            site: record_name(function, record),
             function: function.addr,
             len,
         });
@@ -539,30 +580,21 @@ fn audit_record<'a>(
     function: &FunctionView<'_>,
     next: Option<FnOffset>,
     found: &FoundSites,
-) -> Result<&'a [u8]> {
+) -> Result<AuditedBytes<'a>> {
     audit_extent(candidate, shape, function, next)?;
     audit_shape(candidate, shape)?;
-    let reserved = candidate.bytes.get(..shape.reserved().as_usize());
-    let known =
-        reserved.filter(|bytes| shape.kind() == SiteKind::Patchpoint && found.audited(bytes).is_some());
-    match known {
-        Some(bytes) => Ok(bytes),
-        None => audit_bytes(candidate, shape),
-    }
-}
-
-/// For each of the records, which are sorted: the first greater offset among those after it.
-fn next_offsets(records: &[(RecordRef, Record<'_>)]) -> Vec<Option<FnOffset>> {
-    let mut next = Vec::with_capacity(records.len());
-    let (mut after, mut current) = (None, None);
-    for (_, record) in records.iter().rev() {
-        if current != Some(record.offset()) {
-            (after, current) = (current, Some(record.offset()));
+    if shape.kind() == SiteKind::Patchpoint {
+        let reserved = candidate.bytes.get(..shape.reserved().as_usize());
+        let all = reserved.expect("the extent has been audited");
+        if let Some(original) = found.audited(all) {
+            return Ok(AuditedBytes {
+                all,
+                kept: Some(original),
+            });
         }
-        next.push(after);
     }
-    next.reverse();
-    next
+    let all = audit_bytes(candidate, shape)?;
+    Ok(AuditedBytes { all, kept: None })
 }
 
 fn record_name(function: &FunctionView<'_>, record: &Record<'_>) -> Box<SiteName> {
@@ -591,7 +623,7 @@ fn audit_extent(
         });
     }
     if let Some(recorded) = candidate
-        .record()
+        .record
         .reserved()
         .filter(|recorded| *recorded < reserved)
     {
@@ -625,13 +657,13 @@ fn audit_extent(
 /// The record has the locations that the shape speaks of.
 fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
     // protection: overflowed-records-are-no-sites
-    if candidate.record().may_be_overflow() {
+    if candidate.record.may_be_overflow() {
         return Err(Error::RecordOverflowed {
             site: candidate.name(),
         });
     }
     // protection: registers-that-exits-lose-are-refused
-    if let Some(register) = verify::not_kept(candidate.arch, &candidate.record()) {
+    if let Some(register) = verify::not_kept(candidate.arch, candidate.record) {
         let name = register_name(candidate.arch, register);
         return Err(Error::RegisterNotKept {
             site: candidate.name(),
@@ -647,7 +679,7 @@ fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
     if shape.kind() != SiteKind::Patchpoint || shape.convention() != Convention::AnyReg {
         return Ok(());
     }
-    let locations = candidate.record().locations();
+    let locations = candidate.record.locations();
     let needed = u64::from(shape.has_result()) + u64::from(shape.arg_count());
     // protection: shapes-fit-their-records
     if (locations.len() as u64) < needed {
@@ -747,7 +779,7 @@ fn audit_entry(
     };
     if spec.offset.get() > 0 {
         // protection: entries-are-asked-where-they-are
-        spec.check_start(parts.arch, &function, &code.of(&function)?, name)?;
+        spec.check_start(parts.arch, &function, code.of(&function, &mut Vec::new())?, name)?;
     }
     match verify::original(parts.arch, addr, &bytes) {
         Ok(Original::Nops) => found.push(SiteEntry::new(spec.id, addr, None, index, 0), spec.shape, &bytes),

@@ -11,7 +11,7 @@ use crate::verify::{self, Original};
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     pub(super) arch: Arch,
-    pub(super) record: Record<'a>,
+    pub(super) record: &'a Record<'a>,
     pub(super) constants: Constants<'a>,
     pub(super) function: &'a str,
     pub(super) addr: CodeAddr,
@@ -32,7 +32,7 @@ impl<'a> Candidate<'a> {
     /// The record.
     #[must_use]
     pub fn record(&self) -> Record<'a> {
-        self.record
+        *self.record
     }
 
     /// The large constants that the record's locations refer to.
@@ -106,7 +106,7 @@ impl<'a> Candidate<'a> {
     /// function.
     #[must_use]
     pub fn is_statepoint(&self) -> bool {
-        is_statepoint(self.arch, &self.record, self.constants, self.addr, self.before)
+        is_statepoint(self.arch, self.record, self.constants, self.addr, self.before)
     }
 
     /// The reserved length of a patchpoint, as the stack map tells it, or else from the call and

@@ -8,7 +8,6 @@
 //!
 //! Cost: linear in the functions and in the bytes that one of them has.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -83,19 +82,20 @@ impl<'a> FunctionCode<'a> {
         (function.len.get() > 0 && start < run.end && area(self.parts, function).is_some()).then_some(run)
     }
 
-    /// The code of a function; it must lie in one of the module's code ranges.
-    pub(super) fn of(&self, function: &FunctionView<'_>) -> Result<Cow<'_, [u8]>> {
+    /// The code of a function; it must lie in one of the module's code ranges. That of a function
+    /// which no other overlaps is read into the list.
+    pub(super) fn of<'b>(&'b self, function: &FunctionView<'_>, into: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         let len = function.len.as_usize();
         let Some(run) = self.run(function) else {
-            let mut code = vec![0; len];
-            read(self.parts, function, function.addr, &mut code)?;
-            return Ok(code.into());
+            into.resize(len, 0);
+            read(self.parts, function, function.addr, into)?;
+            return Ok(into);
         };
         let bytes = self.bytes(run, function)?;
         let start = (function.addr.get() - run.start) as usize;
         // The run has all bytes of its functions.
         let code = bytes.get(start..).and_then(|code| code.get(..len));
-        code.map(Cow::Borrowed).ok_or_else(|| outside(function))
+        code.ok_or_else(|| outside(function))
     }
 
     /// Some of a function's code.

@@ -56,12 +56,12 @@ pub(super) fn audit_each<T, R: FnMut(Refusal) -> Result<()>>(
         Err(_) => Vec::new(),
     };
     records.sort_unstable();
-    let mut runs = DecodedRuns::new();
+    let (mut runs, mut bytes) = (DecodedRuns::new(), Vec::new());
     for (index, sites) in by_function {
         let function = parts.functions.get(index);
         let function = function.expect("a site was found in one of the module's functions");
-        let read = code.of(&function).and_then(|bytes| {
-            let decoded = code.decoded(&function, &bytes, starts, &mut runs)?;
+        let read = code.of(&function, &mut bytes).and_then(|bytes| {
+            let decoded = code.decoded(&function, bytes, starts, &mut runs)?;
             Ok((bytes, decoded))
         });
         match read {
@@ -70,7 +70,7 @@ pub(super) fn audit_each<T, R: FnMut(Refusal) -> Result<()>>(
                     parts,
                     index,
                     function,
-                    code: &bytes,
+                    code: bytes,
                     decoded: &decoded,
                     records: &records,
                 };

@@ -49,7 +49,7 @@ pub mod told;
 mod unwind_by;
 
 pub use audit::Refusal;
-pub(crate) use audit::{Unrecorded, register};
+pub(crate) use audit::{ShapeOf, Unrecorded, register};
 pub(crate) use calls::CallSpec;
 #[cfg(test)]
 pub(crate) use calls::testing;

@@ -75,7 +75,7 @@ pub fn survey_with<S: IntoShape>(
     image: Image,
     segments: Vec<Segment>,
     marks: &[Marks],
-    shape: impl FnMut(&Candidate<'_>) -> S,
+    mut shape: impl FnMut(&Candidate<'_>) -> S,
 ) -> Result<Survey> {
     let parts = parts(&image, segments)?;
     let mut refused = Vec::new();
@@ -84,7 +84,8 @@ pub fn survey_with<S: IntoShape>(
         code_tables: &image.code_tables,
         ..Unrecorded::default()
     };
-    let module = register_or(parts, &unrecorded, shape, &mut |refusal| {
+    let mut shape = |record: &Candidate<'_>| shape(record).into_shape();
+    let module = register_or(parts, &unrecorded, &mut shape, &mut |refusal| {
         refused.push(refusal);
         Ok(())
     })?;

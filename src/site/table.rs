@@ -328,7 +328,8 @@ mod tests {
             owner: Owner::nobody(),
             _placed: None,
         };
-        register(parts, &Unrecorded::default(), |_| CallShape::c(reserved as u32)).unwrap()
+        let shape = CallShape::c(reserved as u32);
+        register(parts, &Unrecorded::default(), &mut |_| Ok(Some(shape))).unwrap()
     }
 
     /// Everything is found as a walk over all sites finds it.

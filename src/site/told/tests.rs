@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::SiteSpec;
 use crate::addr::{CodeAddr, CodeRange, DwarfReg, FnOffset, Len, RecordId};
-use crate::arch::{Arch, CallShape, Convention, RegSet, conventions, x86_64};
+use crate::arch::{Arch, Convention, RegSet, conventions, x86_64};
 use crate::image::FunctionRange;
 use crate::memory::{CodeArea, CodeMemory, Snapshot};
 use crate::sequence::{self, Environment, Field, Fit, Sequence, arg, live, result, temp};
@@ -66,7 +66,7 @@ fn module_with(arch: Arch, code: [&[u8]; 2], maps: Vec<u8>, specs: &[SiteSpec]) 
         told: specs,
         ..Unrecorded::default()
     };
-    register(parts, &unrecorded, |_| None::<CallShape>)
+    register(parts, &unrecorded, &mut |_| Ok(None))
 }
 
 fn module(arch: Arch, code: &[u8], specs: &[SiteSpec]) -> Result<Module> {
