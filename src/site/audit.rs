@@ -1,23 +1,20 @@
 //! The audit that makes a site of a record: everything that could be wrong with it is looked for
 //! once, here.
 
-use std::collections::HashMap;
-
-use super::branches::{self, SiteBytes};
 use super::calls::{self, CallSpec, Callees};
 use super::candidate::Candidate;
 use super::code::FunctionCode;
 use super::entry::EntrySpec;
+use super::found::{AllSites, AuditedBytes, FoundSites};
 use super::functions::FunctionView;
 use super::marked::{self, Marks};
 use super::module::{Module, ModuleParts, SiteEntry, ToldRecords};
-use super::scalable::ScalableVectors;
 use super::told::{self, SiteSpec};
 use crate::addr::{CodeAddr, FnOffset, Len};
 use crate::arch::registers::register_name;
-use crate::arch::{Arch, CallShape, Convention, SiteKind};
+use crate::arch::{CallShape, Convention, SiteKind};
 use crate::error::SiteName;
-use crate::image::{self, CodeTable};
+use crate::image::CodeTable;
 use crate::site::{Error, Result};
 use crate::stackmap::{self, Constants, LocationKind, Record, RecordRef, Records, StackMap, StackSize};
 use crate::verify::{self, Original};
@@ -73,7 +70,7 @@ pub(super) fn register_or(
             }
         };
         let (mut all, constants) = (stack_map.records(), stack_map.constants());
-        found.sites.reserve(all.len());
+        found.reserve(all.len());
         for RecordsOwner { function, records } in owners {
             audit.take(&mut all, records);
             if seen
@@ -97,8 +94,11 @@ pub(super) fn register_or(
         calls::audit(&parts, call, &mut found).or_else(|error| refused(error.into()))?;
     }
     let (records, returns) = told::audit(&parts, &code, unrecorded.told, &mut found, refused)?;
-    let originals = std::mem::take(&mut found.originals);
-    let (shapes, sites) = found.finish(&parts, &code, refused)?;
+    let AllSites {
+        shapes,
+        sites,
+        originals,
+    } = found.finish(&parts, &code, refused)?;
     drop(code);
     let callees = Callees::new(unrecorded.calls);
     let told = ToldRecords { records, returns };
@@ -124,257 +124,6 @@ fn twice(parts: &ModuleParts, function: u32) -> Error {
     let addr = parts.functions.addr(function);
     let addr = addr.expect("a function that was found is one of the module's");
     Error::StackMapFunctionTwice { addr }
-}
-
-/// What a site holds.
-struct AuditedBytes<'a> {
-    /// The reserved bytes, and of a shadow the rest of the last instruction.
-    all: &'a [u8],
-    /// Where the same bytes are kept, if they are those of an earlier patchpoint.
-    kept: Option<u32>,
-}
-
-/// The sites found so far.
-#[derive(Default)]
-pub(super) struct FoundSites {
-    sites: Vec<SiteEntry>,
-    /// The bytes of one site after the other.
-    originals: Vec<u8>,
-    shapes: Vec<CallShape>,
-    numbers: HashMap<CallShape, u16>,
-    last_shape: Option<(CallShape, u16)>,
-    /// Where patchpoints' bytes are that were audited: LLVM's call and nops, which mean the same
-    /// wherever they are.
-    patchpoints: HashMap<Vec<u8>, u32>,
-    last_patchpoint: Option<(u32, u32)>,
-}
-
-impl FoundSites {
-    /// Adds a site without a record of LLVM's, that holds these bytes.
-    pub(super) fn push(&mut self, site: SiteEntry, shape: CallShape, bytes: &[u8]) -> Result<()> {
-        let all = bytes;
-        self.push_audited(site, shape, AuditedBytes { all, kept: None })
-    }
-
-    /// Adds a site that holds these bytes.
-    fn push_audited(&mut self, site: SiteEntry, shape: CallShape, bytes: AuditedBytes<'_>) -> Result<()> {
-        let original = match bytes.kept {
-            Some(original) => original,
-            None => self.keep(bytes.all, shape.kind() == SiteKind::Patchpoint)?,
-        };
-        let shape = self.number(shape)?;
-        self.sites.push(SiteEntry {
-            shape,
-            original,
-            ..site
-        });
-        Ok(())
-    }
-
-    /// Where the same bytes are, if they have been audited as a patchpoint's: what is found about
-    /// them does not depend on their address.
-    fn audited(&self, bytes: &[u8]) -> Option<u32> {
-        // Mostly those of the last one.
-        if let Some((start, end)) = self.last_patchpoint {
-            if self.originals.get(start as usize..end as usize) == Some(bytes) {
-                return Some(start);
-            }
-        }
-        self.patchpoints.get(bytes).copied()
-    }
-
-    fn keep(&mut self, bytes: &[u8], patchpoint: bool) -> Result<u32> {
-        let len = |originals: &[u8]| {
-            u32::try_from(originals.len()).map_err(|_| image::Error::ImageTooLarge {
-                size: originals.len() as u64,
-                limit: u32::MAX.into(),
-            })
-        };
-        let start = len(&self.originals)?;
-        self.originals.extend_from_slice(bytes);
-        if patchpoint {
-            self.last_patchpoint = Some((start, len(&self.originals)?));
-            self.patchpoints.insert(bytes.into(), start);
-        }
-        Ok(start)
-    }
-
-    fn number(&mut self, shape: CallShape) -> Result<u16> {
-        if let Some((_, number)) = self.last_shape.filter(|(last, _)| *last == shape) {
-            return Ok(number);
-        }
-        let number = self.any_number(shape)?;
-        self.last_shape = Some((shape, number));
-        Ok(number)
-    }
-
-    fn any_number(&mut self, shape: CallShape) -> Result<u16> {
-        if let Some(number) = self.numbers.get(&shape) {
-            return Ok(*number);
-        }
-        let number = u16::try_from(self.shapes.len()).map_err(|_| Error::TooManyShapes {
-            limit: u16::MAX.into(),
-        })?;
-        self.shapes.push(shape);
-        self.numbers.insert(shape, number);
-        Ok(number)
-    }
-
-    /// The sites in ascending address, none of which overlap: one that an earlier one reaches into
-    /// is left out, as is one that a branch goes into.
-    fn finish(
-        mut self,
-        parts: &ModuleParts,
-        code: &FunctionCode<'_>,
-        refused: &mut impl FnMut(Refusal) -> Result<()>,
-    ) -> Result<(Vec<CallShape>, Vec<SiteEntry>)> {
-        self.sites.sort_by_key(|site| site.addr);
-        self.refuse_scalable_vectors(parts, code, refused)?;
-        self.refuse_branches_into(parts, refused)?;
-        let shapes = &self.shapes;
-        let mut last: Option<SiteEntry> = None;
-        let mut failed = Ok(());
-        self.sites.retain(|next| {
-            let Some(site) = last.replace(*next) else {
-                return true;
-            };
-            let reserved = shapes
-                .get(usize::from(site.shape))
-                .map_or(Len::default(), CallShape::reserved);
-            // protection: sites-do-not-overlap
-            if !next.addr.is_within(site.addr, reserved) {
-                return true;
-            }
-            last = Some(site);
-            let other = entry_name(parts, next);
-            let refusal = Refusal {
-                site: Some(other.clone()),
-                error: Error::SitesOverlap {
-                    site: entry_name(parts, &site),
-                    reserved,
-                    other,
-                },
-            };
-            if failed.is_ok() {
-                failed = refused(refusal);
-            }
-            false
-        });
-        failed.map(|()| (self.shapes, self.sites))
-    }
-
-    /// Leaves out the sites of which no record tells what is live, in functions with vectors that
-    /// no exit saves.
-    fn refuse_scalable_vectors(
-        &mut self,
-        parts: &ModuleParts,
-        code: &FunctionCode<'_>,
-        refused: &mut impl FnMut(Refusal) -> Result<()>,
-    ) -> Result<()> {
-        if !matches!(parts.arch, Arch::AArch64 | Arch::RiscV64) {
-            return Ok(());
-        }
-        let (shapes, mut failed) = (&*self.shapes, Ok(()));
-        let mut vectors = ScalableVectors::default();
-        self.sites.retain(|site| {
-            let kind = shape_of(shapes, site).kind();
-            // Where a patchpoint or a call is, no such register is live: every call loses them.
-            if matches!(kind, SiteKind::Patchpoint | SiteKind::Call) || failed.is_err() {
-                return true;
-            }
-            let function = function_of(parts, site);
-            let found = match vectors.first_in(parts.arch, code, &function) {
-                Ok(found) => found,
-                Err(error) => {
-                    failed = Err(error);
-                    return true;
-                }
-            };
-            // protection: scalable-vectors-are-refused
-            let Some(at) = found else {
-                return true;
-            };
-            let site = Box::new(SiteName {
-                kind: Some(kind),
-                ..*entry_name(parts, site)
-            });
-            failed = refused(Refusal {
-                site: Some(site.clone()),
-                error: Error::ScalableVectors { site, at },
-            });
-            false
-        });
-        failed
-    }
-
-    /// Leaves out the sites into which a branch goes behind their first byte.
-    fn refuse_branches_into(
-        &mut self,
-        parts: &ModuleParts,
-        refused: &mut impl FnMut(Refusal) -> Result<()>,
-    ) -> Result<()> {
-        let shape = |site: &SiteEntry| shape_of(&self.shapes, site);
-        let range = |site: &SiteEntry| {
-            let reserved = shape(site).reserved().get();
-            site.addr.get()..site.addr.get().saturating_add(reserved.into())
-        };
-        let sites = self.sites.iter().map(|site| SiteBytes {
-            range: range(site),
-            is_patchpoint: shape(site).kind() == SiteKind::Patchpoint,
-        });
-        let found = branches::into_sites(parts, sites);
-        if found.is_empty() {
-            return Ok(());
-        }
-        let ranges: Vec<_> = self.sites.iter().map(range).collect();
-        let (mut ranges, mut failed) = (ranges.iter(), Ok(()));
-        self.sites.retain(|site| {
-            let range = ranges.next().expect("there is a range of each site");
-            let branch = branches::first_into(&found, range);
-            let Some(branch) = branch.filter(|_| failed.is_ok()) else {
-                return branch.is_none();
-            };
-            let site = Box::new(SiteName {
-                kind: Some(shape_of(&self.shapes, site).kind()),
-                ..*entry_name(parts, site)
-            });
-            failed = refused(Refusal {
-                site: Some(site.clone()),
-                error: Error::BranchIntoSite {
-                    site,
-                    from: branch.from,
-                    to: branch.to,
-                },
-            });
-            false
-        });
-        failed
-    }
-}
-
-fn shape_of<'s>(shapes: &'s [CallShape], site: &SiteEntry) -> &'s CallShape {
-    let shape = shapes.get(usize::from(site.shape));
-    shape.expect("a site was found with its shape")
-}
-
-fn function_of<'p>(parts: &'p ModuleParts, site: &SiteEntry) -> FunctionView<'p> {
-    let function = parts.functions.get(site.function);
-    function.expect("a site was found in one of the module's functions")
-}
-
-fn entry_name(parts: &ModuleParts, site: &SiteEntry) -> Box<SiteName> {
-    let FunctionView {
-        name, addr: start, ..
-    } = function_of(parts, site);
-    let offset = u32::try_from(site.addr.distance_from(start));
-    let offset = offset.expect("a site was found in its function");
-    Box::new(SiteName {
-        kind: None,
-        id: site.id,
-        function: Some(name.into()),
-        offset: FnOffset::new(offset),
-        addr: site.addr,
-    })
 }
 
 /// A function that a stack map lists, and how many of the map's records are its own: those behind

@@ -16,27 +16,17 @@ use std::ops::Range;
 
 use super::code::count;
 use super::functions::FunctionView;
-use super::module::ModuleParts;
+use super::module::{ModuleParts, SiteEntry};
 use crate::addr::CodeAddr;
+use crate::arch::SiteKind;
 use crate::memory::CodeArea;
 use crate::verify::{DirectBranch, branches_to};
 
-/// A site, as far as branches into it go.
-#[derive(Clone)]
-pub(super) struct SiteBytes {
-    pub(super) range: Range<u64>,
-    /// It holds LLVM's call and nops.
-    pub(super) is_patchpoint: bool,
-}
-
 /// The branches of the module's functions into these sites, by target. The sites ascend by their
 /// starts.
-pub(super) fn into_sites(
-    parts: &ModuleParts,
-    sites: impl Iterator<Item = SiteBytes> + Clone,
-) -> Vec<DirectBranch> {
+pub(super) fn into_sites(parts: &ModuleParts, sites: &[SiteEntry]) -> Vec<DirectBranch> {
     let mut found = Vec::new();
-    let behind = Behind::the_first_bytes(sites.clone().map(|site| site.range));
+    let behind = Behind::the_first_bytes(sites.iter().map(SiteEntry::bytes));
     if behind.is_nothing() {
         return found;
     }
@@ -47,24 +37,25 @@ pub(super) fn into_sites(
         // protection: other-functions-branch-into-no-site
         .filter_map(|function| part_of(parts, &function))
         .peekable();
-    let mut patchpoints = sites.filter(|site| site.is_patchpoint).peekable();
+    let patchpoints = sites.iter().filter(|site| site.kind == SiteKind::Patchpoint);
+    let mut patchpoints = patchpoints.map(SiteEntry::bytes).peekable();
     let (mut code, mut end) = (Window::default(), 0);
     while let Some(function) = functions.next() {
         end = function.end.max(end);
         let next = functions.peek().map_or(end, |next| next.start.min(end));
-        let mut search = |part: Range<u64>| {
+        let mut at = function.start;
+        loop {
+            let patchpoint = patchpoints.next_if(|patchpoint| patchpoint.end <= next);
+            let part = at..patchpoint.as_ref().map_or(next, |patchpoint| patchpoint.start);
             let start = CodeAddr::new(part.start);
             if let Some(code) = code.read(parts, part, next) {
-                let wanted = |to| behind.contains(to);
-                branches_to(parts.arch, start, code, wanted, &mut found);
+                branches_to(parts.arch, start, code, |to| behind.contains(to), &mut found);
             }
-        };
-        let mut at = function.start;
-        while let Some(patchpoint) = patchpoints.next_if(|patchpoint| patchpoint.range.end <= next) {
-            search(at..patchpoint.range.start);
-            at = patchpoint.range.end.max(at);
+            let Some(patchpoint) = patchpoint else {
+                break;
+            };
+            at = patchpoint.end.max(at);
         }
-        search(at..next);
     }
     found.sort_unstable_by_key(|branch| (branch.to, branch.from));
     found

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::audit::FoundSites;
+use super::found::FoundSites;
 use super::module::{ModuleParts, SiteEntry};
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind, calls};

@@ -12,8 +12,6 @@ use smallvec::SmallVec;
 
 use super::module::SiteEntry;
 use crate::addr::{CodeAddr, CodeRange, Len, RecordId};
-use crate::arch::CallShape;
-use crate::stackmap::RecordRef;
 
 /// A site, as it is found by its address.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +74,7 @@ pub(super) struct Sites {
 
 impl Sites {
     /// Keeps sites that are sorted by address.
-    pub(super) fn new(entries: &[SiteEntry], shapes: &[CallShape]) -> Self {
+    pub(super) fn new(entries: &[SiteEntry]) -> Self {
         let mut base = entries.first().map_or(CodeAddr::default(), |first| first.addr);
         let (mut bases, mut entry_ids) = (Vec::new(), Vec::new());
         let mut forms = SiteForms::default();
@@ -89,12 +87,13 @@ impl Sites {
                 bases.push((index, base));
                 0
             });
-            let at = entry.record.map(RecordRef::offset).unwrap_or_else(|| {
-                entry_ids.push(entry.id);
-                entry_ids.len() as u32 - 1
-            });
-            let shape = shapes.get(usize::from(entry.shape));
-            let shape = shape.expect("a site's shape is one of its module's");
+            let at = match entry.recorded {
+                RecordedBy::Nobody => {
+                    entry_ids.push(entry.id);
+                    entry_ids.len() as u32 - 1
+                }
+                RecordedBy::StackMap | RecordedBy::Runtime => entry.record,
+            };
             origins.push(Origin {
                 at,
                 function: entry.function,
@@ -103,14 +102,10 @@ impl Sites {
                 offset,
                 form: forms.number(SiteForm {
                     original: entry.original,
-                    reserved: shape.reserved(),
+                    reserved: entry.reserved,
                     shape: entry.shape,
                     overhang: entry.overhang,
-                    recorded: match (entry.record, entry.told) {
-                        (None, _) => RecordedBy::Nobody,
-                        (Some(_), false) => RecordedBy::StackMap,
-                        (Some(_), true) => RecordedBy::Runtime,
-                    },
+                    recorded: entry.recorded,
                 }),
             });
         }
@@ -338,12 +333,14 @@ mod tests {
         ];
         let entry = |(index, start): (usize, u64)| {
             let mut entry = SiteEntry::new(RecordId::new(start), CodeAddr::new(start), None, 0, 0);
-            entry.shape = (index % 2) as u16;
+            (entry.shape, entry.reserved) = match index % 2 {
+                0 => (0, Len::new(4)),
+                _ => (1, Len::new(8)),
+            };
             entry
         };
         let entries: Vec<SiteEntry> = STARTS.into_iter().enumerate().map(entry).collect();
-        let shapes = [CallShape::entry(4), CallShape::entry(8)];
-        let sites = Sites::new(&entries, &shapes);
+        let sites = Sites::new(&entries);
         assert_eq!((sites.len(), sites.forms.len()), (STARTS.len(), 2));
         for (index, start) in (0..).zip(STARTS) {
             assert_eq!(sites.addr(index).get(), start);
@@ -371,6 +368,6 @@ mod tests {
     #[should_panic(expected = "a site's number is one of its module's")]
     fn a_site_that_there_is_not_has_no_address() {
         let entry = SiteEntry::new(RecordId::new(1), CodeAddr::new(0x1000), None, 0, 0);
-        Sites::new(&[entry], &[CallShape::entry(4)]).addr(1);
+        Sites::new(&[entry]).addr(1);
     }
 }

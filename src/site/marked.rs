@@ -13,9 +13,10 @@
 
 use std::collections::BTreeMap;
 
-use super::audit::{FoundSites, LONGEST_INSTRUCTION, Refusal};
+use super::audit::{LONGEST_INSTRUCTION, Refusal};
 use super::code::FunctionCode;
 use super::declared::{DeclaringFunction, audit_each};
+use super::found::FoundSites;
 use super::module::{ModuleParts, SiteEntry};
 use crate::addr::{CodeAddr, Len, RecordId};
 use crate::arch::{CallShape, SiteKind};

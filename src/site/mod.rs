@@ -33,6 +33,7 @@ mod declared;
 mod describe;
 mod entry;
 mod error;
+mod found;
 mod functions;
 mod index;
 mod kept;

@@ -2,6 +2,7 @@
 
 use core::any::Any;
 use core::fmt;
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -39,12 +40,14 @@ pub struct SiteKey {
 pub(super) struct SiteEntry {
     pub(super) id: RecordId,
     pub(super) addr: CodeAddr,
-    /// `None` for sites without a record, such as entry sites.
-    pub(super) record: Option<RecordRef>,
-    /// Its record is among those that were made of what was told.
-    pub(super) told: bool,
+    pub(super) recorded: RecordedBy,
+    /// Where its record is, if it has one.
+    pub(super) record: u32,
     pub(super) function: u32,
     pub(super) shape: u16,
+    /// Kind and reserved length are those of the shape, for who goes through all sites.
+    pub(super) kind: SiteKind,
+    pub(super) reserved: Len,
     /// How many bytes the last instruction of a shadow extends beyond it.
     pub(super) overhang: u8,
     /// Where its bytes start among those of the module's sites.
@@ -63,10 +66,12 @@ impl SiteEntry {
         Self {
             id,
             addr,
-            record,
-            told: false,
+            recorded: record.map_or(RecordedBy::Nobody, |_| RecordedBy::StackMap),
+            record: record.map_or(0, RecordRef::offset),
             function,
             shape: 0,
+            kind: SiteKind::Entry,
+            reserved: Len::default(),
             overhang,
             original: 0,
         }
@@ -74,7 +79,16 @@ impl SiteEntry {
 
     /// The same, with a record that was made of what was told.
     pub(super) fn told(self) -> Self {
-        Self { told: true, ..self }
+        Self {
+            recorded: RecordedBy::Runtime,
+            ..self
+        }
+    }
+
+    /// The addresses of its reserved bytes.
+    pub(super) fn bytes(&self) -> Range<u64> {
+        let start = self.addr.get();
+        start..start.saturating_add(self.reserved.get().into())
     }
 }
 
@@ -162,14 +176,15 @@ impl Module {
         told: ToldRecords,
     ) -> Self {
         let released = AtomicBool::new(parts.may_have_run);
+        let is_told = sites.iter().any(|site| site.recorded == RecordedBy::Runtime);
         Self(Arc::new(Inner {
-            sites: Sites::new(sites, &shapes),
+            sites: Sites::new(sites),
             parts,
             shapes: shapes.into(),
             originals: originals.into_boxed_slice(),
             released,
             callees,
-            told: sites.iter().any(|site| site.told).then(|| Box::new(told)),
+            told: is_told.then(|| Box::new(told)),
             on_demand: OnceLock::new(),
         }))
     }

@@ -207,11 +207,13 @@ pub fn not_kept(arch: Arch, record: &Record<'_>) -> Option<DwarfReg> {
         let live_outs = record.live_outs().map(|live| live.reg);
         live_outs.filter(|reg| !abi.unnumbered_live_outs || *reg != UNNUMBERED)
     };
-    // Every record that is registered comes here, and next to none has such a register: nothing
-    // depends on one of them.
-    let mut all = true;
-    of_locations().for_each(|reg| all &= is_kept(reg));
-    of_live_outs().for_each(|reg| all &= is_kept(reg));
+    // Every record that is registered comes here, and mostly each register is known by the number
+    // that is there: two loops without a way out, and the whole question behind them.
+    let (mut all, known) = (true, abi.known);
+    of_locations().for_each(|reg| all &= known.contains(reg));
+    record
+        .live_outs()
+        .for_each(|live| all &= known.contains(live.reg));
     match all {
         true => None,
         false => of_locations().chain(of_live_outs()).find(|reg| !is_kept(*reg)),

@@ -1,0 +1,288 @@
+//! The sites that the audits of a registration have found, up to the last looks at all of them
+//! together: that none overlap, that no branch goes into one, that exits save what is live there.
+//!
+//! Problem: most sites of a module are alike, and there may be a million of them. Approach: what
+//! they have in common is audited and kept once: shapes, and the bytes of patchpoints, which are
+//! LLVM's call and nops and mean the same wherever they are.
+
+use std::collections::HashMap;
+
+use super::audit::Refusal;
+use super::branches;
+use super::code::FunctionCode;
+use super::functions::FunctionView;
+use super::module::{ModuleParts, SiteEntry};
+use super::scalable::ScalableVectors;
+use crate::addr::FnOffset;
+use crate::arch::{Arch, CallShape, SiteKind};
+use crate::error::SiteName;
+use crate::image;
+use crate::site::{Error, Result};
+
+/// What a site holds.
+pub(super) struct AuditedBytes<'a> {
+    /// The reserved bytes, and of a shadow the rest of the last instruction.
+    pub(super) all: &'a [u8],
+    /// Where the same bytes are kept, if they are those of an earlier patchpoint.
+    pub(super) kept: Option<u32>,
+}
+
+/// The sites found so far.
+#[derive(Default)]
+pub(super) struct FoundSites {
+    sites: Vec<SiteEntry>,
+    /// The bytes of one site after the other.
+    originals: Vec<u8>,
+    shapes: Vec<CallShape>,
+    numbers: HashMap<CallShape, u16>,
+    last_shape: Option<(CallShape, u16)>,
+    /// Where patchpoints' bytes are that were audited: LLVM's call and nops, which mean the same
+    /// wherever they are.
+    patchpoints: HashMap<Vec<u8>, u32>,
+    last_patchpoint: Option<(u32, u32)>,
+}
+
+/// What has been found, when nothing more is to come.
+pub(super) struct AllSites {
+    pub(super) shapes: Vec<CallShape>,
+    /// In ascending address; none overlap.
+    pub(super) sites: Vec<SiteEntry>,
+    /// What they hold.
+    pub(super) originals: Vec<u8>,
+}
+
+impl FoundSites {
+    /// Makes room for so many more.
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.sites.reserve(more);
+    }
+
+    /// Adds a site without a record of LLVM's, that holds these bytes.
+    pub(super) fn push(&mut self, site: SiteEntry, shape: CallShape, bytes: &[u8]) -> Result<()> {
+        let all = bytes;
+        self.push_audited(site, shape, AuditedBytes { all, kept: None })
+    }
+
+    /// Adds a site that holds these bytes.
+    pub(super) fn push_audited(
+        &mut self,
+        site: SiteEntry,
+        shape: CallShape,
+        bytes: AuditedBytes<'_>,
+    ) -> Result<()> {
+        let original = match bytes.kept {
+            Some(original) => original,
+            None => self.keep(bytes.all, shape.kind() == SiteKind::Patchpoint)?,
+        };
+        let number = self.number(shape)?;
+        self.sites.push(SiteEntry {
+            shape: number,
+            kind: shape.kind(),
+            reserved: shape.reserved(),
+            original,
+            ..site
+        });
+        Ok(())
+    }
+
+    /// Where the same bytes are, if they have been audited as a patchpoint's: what is found about
+    /// them does not depend on their address.
+    pub(super) fn audited(&self, bytes: &[u8]) -> Option<u32> {
+        // Mostly those of the last one.
+        if let Some((start, end)) = self.last_patchpoint {
+            if self.originals.get(start as usize..end as usize) == Some(bytes) {
+                return Some(start);
+            }
+        }
+        self.patchpoints.get(bytes).copied()
+    }
+
+    fn keep(&mut self, bytes: &[u8], patchpoint: bool) -> Result<u32> {
+        let len = |originals: &[u8]| {
+            u32::try_from(originals.len()).map_err(|_| image::Error::ImageTooLarge {
+                size: originals.len() as u64,
+                limit: u32::MAX.into(),
+            })
+        };
+        let start = len(&self.originals)?;
+        self.originals.extend_from_slice(bytes);
+        if patchpoint {
+            self.last_patchpoint = Some((start, len(&self.originals)?));
+            self.patchpoints.insert(bytes.into(), start);
+        }
+        Ok(start)
+    }
+
+    fn number(&mut self, shape: CallShape) -> Result<u16> {
+        if let Some((_, number)) = self.last_shape.filter(|(last, _)| *last == shape) {
+            return Ok(number);
+        }
+        let number = self.any_number(shape)?;
+        self.last_shape = Some((shape, number));
+        Ok(number)
+    }
+
+    fn any_number(&mut self, shape: CallShape) -> Result<u16> {
+        if let Some(number) = self.numbers.get(&shape) {
+            return Ok(*number);
+        }
+        let number = u16::try_from(self.shapes.len()).map_err(|_| Error::TooManyShapes {
+            limit: u16::MAX.into(),
+        })?;
+        self.shapes.push(shape);
+        self.numbers.insert(shape, number);
+        Ok(number)
+    }
+
+    /// The sites in ascending address, none of which overlap: one that an earlier one reaches into
+    /// is left out, as is one that a branch goes into.
+    pub(super) fn finish(
+        mut self,
+        parts: &ModuleParts,
+        code: &FunctionCode<'_>,
+        refused: &mut impl FnMut(Refusal) -> Result<()>,
+    ) -> Result<AllSites> {
+        self.sites.sort_by_key(|site| site.addr);
+        self.refuse_scalable_vectors(parts, code, refused)?;
+        self.refuse_branches_into(parts, refused)?;
+        self.refuse_overlaps(parts, refused)?;
+        Ok(AllSites {
+            shapes: self.shapes,
+            sites: self.sites,
+            originals: self.originals,
+        })
+    }
+
+    /// Leaves out the sites into which an earlier one reaches.
+    fn refuse_overlaps(
+        &mut self,
+        parts: &ModuleParts,
+        refused: &mut impl FnMut(Refusal) -> Result<()>,
+    ) -> Result<()> {
+        let reaches_into = |site: &SiteEntry, next: &SiteEntry| next.addr.is_within(site.addr, site.reserved);
+        // Mostly none does, and then all stay where they are.
+        if self.sites.is_sorted_by(|site, next| !reaches_into(site, next)) {
+            return Ok(());
+        }
+        let mut last: Option<SiteEntry> = None;
+        let mut failed = Ok(());
+        self.sites.retain(|next| {
+            // protection: sites-do-not-overlap
+            let Some(site) = last.filter(|site| reaches_into(site, next)) else {
+                last = Some(*next);
+                return true;
+            };
+            let other = entry_name(parts, next);
+            let refusal = Refusal {
+                site: Some(other.clone()),
+                error: Error::SitesOverlap {
+                    site: entry_name(parts, &site),
+                    reserved: site.reserved,
+                    other,
+                },
+            };
+            if failed.is_ok() {
+                failed = refused(refusal);
+            }
+            false
+        });
+        failed
+    }
+
+    /// Leaves out the sites of which no record tells what is live, in functions with vectors that
+    /// no exit saves.
+    fn refuse_scalable_vectors(
+        &mut self,
+        parts: &ModuleParts,
+        code: &FunctionCode<'_>,
+        refused: &mut impl FnMut(Refusal) -> Result<()>,
+    ) -> Result<()> {
+        if !matches!(parts.arch, Arch::AArch64 | Arch::RiscV64) {
+            return Ok(());
+        }
+        let mut failed = Ok(());
+        let mut vectors = ScalableVectors::default();
+        self.sites.retain(|site| {
+            let kind = site.kind;
+            // Where a patchpoint or a call is, no such register is live: every call loses them.
+            if matches!(kind, SiteKind::Patchpoint | SiteKind::Call) || failed.is_err() {
+                return true;
+            }
+            let function = function_of(parts, site);
+            let found = match vectors.first_in(parts.arch, code, &function) {
+                Ok(found) => found,
+                Err(error) => {
+                    failed = Err(error);
+                    return true;
+                }
+            };
+            // protection: scalable-vectors-are-refused
+            let Some(at) = found else {
+                return true;
+            };
+            let site = Box::new(SiteName {
+                kind: Some(kind),
+                ..*entry_name(parts, site)
+            });
+            failed = refused(Refusal {
+                site: Some(site.clone()),
+                error: Error::ScalableVectors { site, at },
+            });
+            false
+        });
+        failed
+    }
+
+    /// Leaves out the sites into which a branch goes behind their first byte.
+    fn refuse_branches_into(
+        &mut self,
+        parts: &ModuleParts,
+        refused: &mut impl FnMut(Refusal) -> Result<()>,
+    ) -> Result<()> {
+        let found = branches::into_sites(parts, &self.sites);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let mut failed = Ok(());
+        self.sites.retain(|site| {
+            let branch = branches::first_into(&found, &site.bytes());
+            let Some(branch) = branch.filter(|_| failed.is_ok()) else {
+                return branch.is_none();
+            };
+            let site = Box::new(SiteName {
+                kind: Some(site.kind),
+                ..*entry_name(parts, site)
+            });
+            failed = refused(Refusal {
+                site: Some(site.clone()),
+                error: Error::BranchIntoSite {
+                    site,
+                    from: branch.from,
+                    to: branch.to,
+                },
+            });
+            false
+        });
+        failed
+    }
+}
+
+fn function_of<'p>(parts: &'p ModuleParts, site: &SiteEntry) -> FunctionView<'p> {
+    let function = parts.functions.get(site.function);
+    function.expect("a site was found in one of the module's functions")
+}
+
+fn entry_name(parts: &ModuleParts, site: &SiteEntry) -> Box<SiteName> {
+    let FunctionView {
+        name, addr: start, ..
+    } = function_of(parts, site);
+    let offset = u32::try_from(site.addr.distance_from(start));
+    let offset = offset.expect("a site was found in its function");
+    Box::new(SiteName {
+        kind: None,
+        id: site.id,
+        function: Some(name.into()),
+        offset: FnOffset::new(offset),
+        addr: site.addr,
+    })
+}
