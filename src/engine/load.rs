@@ -636,7 +636,8 @@ impl<'e> Registration<'e> {
             told: &told,
             code_tables: &code.image.code_tables,
         };
-        let module = site::register(parts, &unrecorded, shape)?;
+        let new = site::register(parts, &unrecorded, shape)?;
+        let module = new.module.clone();
         if let Some(mut describe) = describe {
             module.sites().try_for_each(|site| describe(&site))?;
         }
@@ -655,7 +656,7 @@ impl<'e> Registration<'e> {
             shared.tell_registered(&module, states);
             // Nobody else inserts one without the lock: it is as it was checked.
             // protection: live-modules-are-found-armed (2)
-            Ok(shared.change_table(|table| table.insert(module.clone()).map_err(Error::from))?)
+            Ok(shared.change_table(|table| table.insert(&new).map_err(Error::from))?)
         })?;
         Ok(module)
     }

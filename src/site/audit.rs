@@ -8,7 +8,7 @@ use super::entry::EntrySpec;
 use super::found::{AllSites, AuditedBytes, FoundSites};
 use super::functions::FunctionView;
 use super::marked::{self, Marks};
-use super::module::{Module, ModuleParts, SiteEntry, ToldRecords};
+use super::module::{Module, ModuleParts, NewModule, SiteEntry, ToldRecords};
 use super::told::{self, SiteSpec};
 use crate::addr::{CodeAddr, FnOffset, Len};
 use crate::arch::registers::register_name;
@@ -42,7 +42,7 @@ pub(crate) fn register(
     parts: ModuleParts,
     unrecorded: &Unrecorded<'_>,
     shape: &mut ShapeOf<'_>,
-) -> Result<Module> {
+) -> Result<NewModule> {
     register_or(parts, unrecorded, shape, &mut |refusal| Err(refusal.error))
 }
 
@@ -56,7 +56,7 @@ pub(super) fn register_or(
     unrecorded: &Unrecorded<'_>,
     shape: &mut ShapeOf<'_>,
     refused: &mut impl FnMut(Refusal) -> Result<()>,
-) -> Result<Module> {
+) -> Result<NewModule> {
     let mut found = FoundSites::default();
     let mut seen = vec![false; parts.functions.len()];
     let code = FunctionCode::new(&parts);
@@ -102,7 +102,8 @@ pub(super) fn register_or(
     drop(code);
     let callees = Callees::new(unrecorded.calls);
     let told = ToldRecords { records, returns };
-    Ok(Module::new(parts, shapes, &sites, originals, callees, told))
+    let module = Module::new(parts, shapes, &sites, originals, callees, told);
+    Ok(NewModule { module, sites })
 }
 
 /// What a registration would be refused for.

@@ -164,7 +164,7 @@ pub(crate) mod testing {
             calls: &calls,
             ..Unrecorded::default()
         };
-        register(parts, &unrecorded, &mut |_| Ok(None))
+        Ok(register(parts, &unrecorded, &mut |_| Ok(None))?.module)
     }
 }
 

@@ -74,6 +74,20 @@ impl IndexLine {
         bits.map(|(other, bit)| u32::from(*other == number) << bit).sum()
     }
 
+    /// The first entry with a number that is not vacant.
+    fn slot_of(&self, number: u64) -> Option<usize> {
+        let mut slots = self.numbers.iter().zip(&self.places);
+        slots.position(|(other, place)| *other == number && !place.is_vacant())
+    }
+
+    /// Fills the first vacant entry.
+    fn put(&mut self, entry: IndexEntry) {
+        let mut slots = self.numbers.iter_mut().zip(&mut self.places);
+        let vacant = slots.find(|(_, place)| place.is_vacant());
+        let (number, place) = vacant.expect("the line has a vacant entry");
+        (*number, *place) = (entry.number, entry.place);
+    }
+
     /// Whether the search for a number ends here: vacant entries are behind the others.
     #[inline]
     fn has_vacant(&self) -> bool {
@@ -156,10 +170,25 @@ impl Index {
         self.all(number).next()
     }
 
-    /// The first place of a number, to be changed.
-    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut SitePlace> {
-        let (at, _) = self.positions(number).next()?;
-        self.lines.get_mut(at / LINE)?.places.get_mut(at % LINE)
+    /// The first place of a number, to be changed; where it has none, this one is added. In one walk:
+    /// of many numbers, most of the time goes into waiting for their lines.
+    pub(super) fn find_or_insert(&mut self, number: u64, new: SitePlace) -> Option<&mut SitePlace> {
+        self.reserve(1);
+        let mut at = self.home(number);
+        loop {
+            let line = self.lines.get(at).expect("homes and what follows are lines");
+            if let Some(slot) = line.slot_of(number) {
+                return self.lines.get_mut(at)?.places.get_mut(slot);
+            }
+            if line.has_vacant() {
+                break;
+            }
+            at = if at + 1 == self.lines.len() { 0 } else { at + 1 };
+        }
+        let line = self.lines.get_mut(at).expect("that one was looked at");
+        line.put(IndexEntry { number, place: new });
+        self.used += 1;
+        None
     }
 
     /// How many entries there are, with the vacant ones.
@@ -228,11 +257,7 @@ impl Index {
         let (before, behind) = self.lines.split_at_mut(from);
         let mut lines = behind.iter_mut().chain(before);
         let line = lines.find(|line| line.has_vacant());
-        let line = line.expect("an index is never full");
-        let slots = line.numbers.iter_mut().zip(&mut line.places);
-        for (number, place) in slots.filter(|(_, place)| place.is_vacant()).take(1) {
-            (*number, *place) = (entry.number, entry.place);
-        }
+        line.expect("an index is never full").put(entry);
     }
 
     /// Adds a place.
@@ -311,7 +336,17 @@ mod tests {
             let (key, adds) = (number(700), number(100) < if step < 15_000 { 60 } else { 40 });
             let list = model.entry(key).or_default();
             match adds {
+                true if list.is_empty() => {
+                    // By either way.
+                    match step % 2 {
+                        0 => index.insert(key, place(step)),
+                        _ => assert_eq!(index.find_or_insert(key, place(step)), None),
+                    }
+                    list.push(step);
+                }
                 true => {
+                    let known = index.find_or_insert(key, place(step)).unwrap();
+                    assert!(list.contains(&known.index), "after {step} steps");
                     index.insert(key, place(step));
                     list.push(step);
                 }
@@ -364,7 +399,7 @@ mod tests {
             assert!(index.capacity() <= index.used * 27 / 20 + 2 * LINE);
         }
         for number in 0..10_000 {
-            *index.get_mut(number).unwrap() = place(1);
+            *index.find_or_insert(number, place(2)).unwrap() = place(1);
             assert_eq!(index.get(number), Some(place(1)));
             index.remove(number, |_| true);
             assert_eq!(index.get(number), None);

@@ -92,6 +92,14 @@ impl SiteEntry {
     }
 }
 
+/// A module that no table has yet, with its sites as they were found. What a table needs of them is
+/// at hand there; of the module it would be gathered from all over the stack maps.
+pub(crate) struct NewModule {
+    pub(crate) module: Module,
+    /// In ascending address.
+    pub(super) sites: Vec<SiteEntry>,
+}
+
 /// What was told of the sites of a module, where that is more than their shapes.
 pub(super) struct ToldRecords {
     pub(super) records: OwnedMaps,
@@ -376,10 +384,10 @@ impl Module {
         self.0.sites.len()
     }
 
-    /// The bytes of every site, in ascending address.
-    pub(super) fn ranges(&self) -> impl Iterator<Item = CodeRange> + '_ {
+    /// Where every site is, and how many bytes it has, in ascending address.
+    pub(super) fn extents(&self) -> impl Iterator<Item = (CodeAddr, Len)> + '_ {
         let sites = &self.0.sites;
-        (0..sites.len() as u32).map(|index| sites.range(index))
+        (0..sites.len() as u32).map(|index| (sites.addr(index), sites.form_of(index).reserved))
     }
 
     /// The ID of every site, with its number.

@@ -85,11 +85,14 @@ pub fn survey_with<S: IntoShape>(
         ..Unrecorded::default()
     };
     let mut shape = |record: &Candidate<'_>| shape(record).into_shape();
-    let module = register_or(parts, &unrecorded, &mut shape, &mut |refusal| {
+    let new = register_or(parts, &unrecorded, &mut shape, &mut |refusal| {
         refused.push(refusal);
         Ok(())
     })?;
-    Ok(Survey { module, refused })
+    Ok(Survey {
+        module: new.module,
+        refused,
+    })
 }
 
 /// A module's parts without an engine.

@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 
 use super::index::{Index, SitePlace};
 use super::kept::KeptSite;
-use super::module::{Module, ModuleId, Site, SiteKey};
+use super::module::{Module, ModuleId, NewModule, Site, SiteEntry, SiteKey};
 use super::sites::Sites;
-use crate::addr::{CodeAddr, CodeRange, RecordId};
+use crate::addr::{CodeAddr, CodeRange, Len, RecordId};
 use crate::memory::CodeArea;
 use crate::site::{Error, Result};
 
@@ -72,17 +72,18 @@ impl From<SitePlace> for Holder {
     }
 }
 
-/// The granules in which a module has sites, each with the first of them.
-fn granules(module: &Module) -> impl Iterator<Item = (u64, u32)> {
+/// The granules in which a module has sites, each with the first of them. The sites are in ascending
+/// order.
+fn granules(sites: impl Iterator<Item = (CodeAddr, Len)>) -> impl Iterator<Item = (u64, u32)> {
     let mut next = 0;
-    let of_site = move |(index, range): (u32, CodeRange)| {
-        let last = range.start().get().saturating_add(range.len().saturating_sub(1)) >> GRANULE;
-        // Sites are in ascending order: one before has all granules below.
-        let first = (range.start().get() >> GRANULE).max(next);
+    let of_site = move |(index, (addr, len)): (u32, (CodeAddr, Len))| {
+        let last = addr.get().saturating_add(u64::from(len.get()).saturating_sub(1)) >> GRANULE;
+        // One before has all granules below.
+        let first = (addr.get() >> GRANULE).max(next);
         next = last + 1;
         (first..=last).map(move |granule| (granule, index))
     };
-    (0..).zip(module.ranges()).flat_map(of_site)
+    (0..).zip(sites).flat_map(of_site)
 }
 
 /// Whatever forgets a module, or the last site of an ID, takes it out of all lists.
@@ -93,8 +94,9 @@ impl SiteTable {
     ///
     /// # Errors
     /// [`Error::CodeAlreadyRegistered`]: one of its code ranges belongs to a module already.
-    pub(crate) fn insert(&mut self, module: Module) -> Result<()> {
-        self.check(&module)?;
+    pub(crate) fn insert(&mut self, new: &NewModule) -> Result<()> {
+        let module = &new.module;
+        self.check(module)?;
         let code = || module.areas().iter().map(CodeArea::range);
         let place = self.vacant.pop().unwrap_or_else(|| {
             self.modules.push(None);
@@ -104,7 +106,7 @@ impl SiteTable {
         for range in code() {
             self.ranges.insert(range.start(), (range, place));
         }
-        self.add_sites(&module, place);
+        self.add_sites(&new.sites, place);
         let at = SitePlace {
             module: place,
             index: 0,
@@ -113,6 +115,7 @@ impl SiteTable {
         let vacant = self.modules.get_mut(place as usize);
         let vacant = vacant.expect("a place that was freed is still there");
         let sites = Arc::clone(module.kept());
+        let module = module.clone();
         *vacant = Some(KnownModule { module, sites });
         Ok(())
     }
@@ -131,22 +134,22 @@ impl SiteTable {
         Ok(())
     }
 
-    fn add_sites(&mut self, module: &Module, place: u32) {
+    fn add_sites(&mut self, sites: &[SiteEntry], place: u32) {
         let at = |index| SitePlace { module: place, index };
+        let granules: Vec<_> = granules(sites.iter().map(|site| (site.addr, site.reserved))).collect();
         // Where there is no room, all entries move, an eighth more each time.
-        self.by_granule.reserve(granules(module).count());
-        for (granule, index) in granules(module) {
+        self.by_granule.reserve(granules.len());
+        for (granule, index) in granules {
             self.by_granule.insert(granule, at(index));
         }
-        self.by_id.reserve(module.site_count());
-        for (id, index) in module.ids() {
-            self.add(id, at(index));
+        self.by_id.reserve(sites.len());
+        for (index, site) in (0..).zip(sites) {
+            self.add(site.id, at(index));
         }
     }
 
     fn add(&mut self, id: RecordId, site: SitePlace) {
-        let Some(known) = self.by_id.get_mut(id.get()) else {
-            self.by_id.insert(id.get(), site);
+        let Some(known) = self.by_id.find_or_insert(id.get(), site) else {
             return;
         };
         match Holder::from(*known) {
@@ -174,7 +177,7 @@ impl SiteTable {
         for area in module.areas() {
             self.ranges.remove(&area.range().start());
         }
-        for (granule, _) in granules(module) {
+        for (granule, _) in granules(module.extents()) {
             // protection: lookups-lose-one-module
             self.by_granule.remove(granule, |site| site.module == place);
         }
@@ -278,7 +281,6 @@ impl SiteTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::addr::Len;
     use crate::arch::{Arch, CallShape};
     use crate::image::FunctionRange;
     use crate::memory::{CodeMemory, Snapshot};
@@ -294,7 +296,7 @@ mod tests {
 
     /// A module of nops with one function: sites of `reserved` bytes each 6 bytes behind the one
     /// before, with the IDs 1, 2 and so on, but for the last, whose ID is its module's.
-    fn module(number: u64, at: u64, len: u64, reserved: u64) -> Module {
+    fn module(number: u64, at: u64, len: u64, reserved: u64) -> NewModule {
         let addr = CodeAddr::new(at);
         let starts: Vec<u64> = (3..)
             .step_by(6 + reserved as usize)
@@ -361,19 +363,20 @@ mod tests {
     #[test]
     fn sites_are_found_while_modules_come_and_go() {
         let mut table = SiteTable::default();
-        let mut modules: Vec<Module> = (0..MODULES)
+        let mut new: Vec<NewModule> = (0..MODULES)
             .map(|number| module(number, START + number * CODE, CODE, 1 + number % 20))
             .collect();
         // A site of several granules.
-        modules.push(module(MODULES, START + MODULES * CODE, 1500, 1400));
-        for module in &modules {
-            table.insert(module.clone()).unwrap();
+        new.push(module(MODULES, START + MODULES * CODE, 1500, 1400));
+        for new in &new {
+            table.insert(new).unwrap();
         }
+        let again = table.insert(&new[3]);
+        assert!(matches!(again, Err(Error::CodeAlreadyRegistered { .. })));
+        let mut modules: Vec<Module> = new.into_iter().map(|new| new.module).collect();
         check(&table, &modules);
         // Two for each, but for the long site.
         assert!(table.by_granule.len() as u64 <= 2 * MODULES + 7);
-        let again = table.insert(modules[3].clone());
-        assert!(matches!(again, Err(Error::CodeAlreadyRegistered { .. })));
         let mut odd = Vec::new();
         for (number, module) in modules.drain(..).enumerate() {
             match number % 2 {
@@ -384,8 +387,8 @@ mod tests {
         check(&table, &odd);
         // Another at a place that is vacant.
         let next = module(MODULES + 1, START, CODE, 3);
-        table.insert(next.clone()).unwrap();
-        odd.push(next);
+        table.insert(&next).unwrap();
+        odd.push(next.module);
         check(&table, &odd);
         assert_eq!(table.modules.len() as u64, MODULES + 1);
         for module in &odd {

@@ -502,7 +502,8 @@ fn no_site_of_any_kind_has_a_branch_into_it() {
                     _ => {}
                 }
                 let registered = super::survey::parts(&image, segments)
-                    .and_then(|parts| super::register(parts, &unrecorded, &mut |_| Ok(Some(shape))));
+                    .and_then(|parts| super::register(parts, &unrecorded, &mut |_| Ok(Some(shape))))
+                    .map(|new| new.module);
                 let says = std::format!("{kind}, from {from:#x} to +{to:#x}");
                 if to == offset || to == offset + len {
                     assert_eq!(registered.unwrap().sites().count(), 1, "{says}");

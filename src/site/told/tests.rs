@@ -66,7 +66,7 @@ fn module_with(arch: Arch, code: [&[u8]; 2], maps: Vec<u8>, specs: &[SiteSpec]) 
         told: specs,
         ..Unrecorded::default()
     };
-    register(parts, &unrecorded, &mut |_| Ok(None))
+    Ok(register(parts, &unrecorded, &mut |_| Ok(None))?.module)
 }
 
 fn module(arch: Arch, code: &[u8], specs: &[SiteSpec]) -> Result<Module> {
