@@ -74,17 +74,19 @@ impl IndexLine {
         bits.map(|(other, bit)| u32::from(*other == number) << bit).sum()
     }
 
-    /// The first entry with a number that is not vacant.
-    fn slot_of(&self, number: u64) -> Option<usize> {
-        let mut slots = self.numbers.iter().zip(&self.places);
-        slots.position(|(other, place)| *other == number && !place.is_vacant())
+    /// How many entries are not vacant: the first ones. A processor guesses badly how many, so
+    /// all are looked at.
+    #[inline]
+    fn used(&self) -> usize {
+        let places = self.places.iter();
+        places.map(|place| usize::from(!place.is_vacant())).sum()
     }
 
-    /// Fills the first vacant entry.
-    fn put(&mut self, entry: IndexEntry) {
-        let mut slots = self.numbers.iter_mut().zip(&mut self.places);
-        let vacant = slots.find(|(_, place)| place.is_vacant());
-        let (number, place) = vacant.expect("the line has a vacant entry");
+    /// Fills the first vacant entry of a line that has so many others.
+    #[inline]
+    fn put(&mut self, used: usize, entry: IndexEntry) {
+        let slot = self.numbers.get_mut(used).zip(self.places.get_mut(used));
+        let (number, place) = slot.expect("the line has a vacant entry");
         (*number, *place) = (entry.number, entry.place);
     }
 
@@ -177,18 +179,21 @@ impl Index {
         let mut at = self.home(number);
         loop {
             let line = self.lines.get(at).expect("homes and what follows are lines");
-            if let Some(slot) = line.slot_of(number) {
-                return self.lines.get_mut(at)?.places.get_mut(slot);
+            let used = line.used();
+            // Vacant entries have a number, too.
+            let found = line.with(number) & ((1 << used) - 1);
+            if found == 0 && used == LINE {
+                at = if at + 1 == self.lines.len() { 0 } else { at + 1 };
+                continue;
             }
-            if line.has_vacant() {
-                break;
+            let line = self.lines.get_mut(at).expect("that one was looked at");
+            if found != 0 {
+                return line.places.get_mut(found.trailing_zeros() as usize);
             }
-            at = if at + 1 == self.lines.len() { 0 } else { at + 1 };
+            line.put(used, IndexEntry { number, place: new });
+            self.used += 1;
+            return None;
         }
-        let line = self.lines.get_mut(at).expect("that one was looked at");
-        line.put(IndexEntry { number, place: new });
-        self.used += 1;
-        None
     }
 
     /// How many entries there are, with the vacant ones.
@@ -257,7 +262,8 @@ impl Index {
         let (before, behind) = self.lines.split_at_mut(from);
         let mut lines = behind.iter_mut().chain(before);
         let line = lines.find(|line| line.has_vacant());
-        line.expect("an index is never full").put(entry);
+        let line = line.expect("an index is never full");
+        line.put(line.used(), entry);
     }
 
     /// Adds a place.
