@@ -246,28 +246,37 @@ impl<'p> RecordAudit<'p> {
             let next = behind.map(Record::offset);
             for record in group {
                 let name = || record_name(function, record);
-                let audited =
-                    candidate(parts, function, (record, constants), next, code).and_then(|candidate| {
-                        let Some(shape) = shape(&candidate)? else {
-                            return Ok(None);
-                        };
-                        audit_convention(parts, shape, name)?;
-                        let bytes = audit_record(&candidate, shape, function, next, found)?;
-                        Ok(Some((candidate.addr, shape, bytes)))
-                    });
+                let mut refuse = |error| {
+                    let site = Some(name());
+                    refused(Refusal { site, error })
+                };
+                let candidate = match candidate(parts, function, (record, constants), next, code) {
+                    Ok(candidate) => candidate,
+                    Err(error) => {
+                        refuse(error)?;
+                        continue;
+                    }
+                };
+                let shape = match shape(&candidate) {
+                    Ok(Some(shape)) => shape,
+                    Ok(None) => continue,
+                    Err(error) => {
+                        refuse(error)?;
+                        continue;
+                    }
+                };
+                let audited = audit_convention(parts, &shape, name)
+                    .and_then(|()| audit_record(&candidate, &shape, function, next, found));
                 match audited {
-                    Ok(Some((addr, shape, bytes))) => {
+                    Ok(bytes) => {
                         let overhang = u8::try_from(bytes.all.len() - shape.reserved().as_usize());
                         let overhang = overhang.expect("no instruction is that long");
                         let reference = parts.maps.reference(map, record);
-                        let site = SiteEntry::new(record.id(), addr, Some(reference), index, overhang);
-                        found.push_audited(site, shape, bytes)?;
+                        let site =
+                            SiteEntry::new(record.id(), candidate.addr, Some(reference), index, overhang);
+                        found.push_audited(site, &shape, bytes)?;
                     }
-                    Ok(None) => {}
-                    Err(error) => refused(Refusal {
-                        site: Some(name()),
-                        error,
-                    })?,
+                    Err(error) => refuse(error)?,
                 }
             }
         }
@@ -313,7 +322,7 @@ fn candidate<'a>(
 /// Sites of the C convention are filled for that of the architecture, not for that of Windows.
 pub(super) fn audit_convention(
     parts: &ModuleParts,
-    shape: CallShape,
+    shape: &CallShape,
     name: impl Fn() -> Box<SiteName>,
 ) -> Result<()> {
     // protection: sites-of-windows-are-refused
@@ -326,7 +335,7 @@ pub(super) fn audit_convention(
 /// Returns the bytes of the site, see [`audit_bytes`].
 fn audit_record<'a>(
     candidate: &Candidate<'a>,
-    shape: CallShape,
+    shape: &CallShape,
     function: &FunctionView<'_>,
     next: Option<FnOffset>,
     found: &FoundSites,
@@ -361,7 +370,7 @@ fn record_name(function: &FunctionView<'_>, record: &Record<'_>) -> Box<SiteName
 /// The reserved bytes lie in the function and before the next record.
 fn audit_extent(
     candidate: &Candidate<'_>,
-    shape: CallShape,
+    shape: &CallShape,
     function: &FunctionView<'_>,
     next: Option<FnOffset>,
 ) -> Result<()> {
@@ -405,7 +414,7 @@ fn audit_extent(
 }
 
 /// The record has the locations that the shape speaks of.
-fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
+fn audit_shape(candidate: &Candidate<'_>, shape: &CallShape) -> Result<()> {
     // protection: overflowed-records-are-no-sites
     if candidate.record.may_be_overflow() {
         return Err(Error::RecordOverflowed {
@@ -452,7 +461,7 @@ fn audit_shape(candidate: &Candidate<'_>, shape: CallShape) -> Result<()> {
 
 /// The bytes are what may be there. Returns them with the rest of the last instruction: LLVM
 /// promises a shadow its length, not that an instruction ends with it.
-fn audit_bytes<'a>(candidate: &Candidate<'a>, shape: CallShape) -> Result<&'a [u8]> {
+fn audit_bytes<'a>(candidate: &Candidate<'a>, shape: &CallShape) -> Result<&'a [u8]> {
     let (site, reserved) = (|| candidate.name(), shape.reserved());
     let len = match shape.kind() {
         // protection: shadows-are-displaced-whole
@@ -518,7 +527,7 @@ fn audit_entry(
     if reserved.get() == 0 {
         return Err(Error::SiteEmpty { site: name() });
     }
-    audit_convention(parts, spec.shape, name)?;
+    audit_convention(parts, &spec.shape, name)?;
     let bytes = code.part_of(&function, spec.offset.get() as usize, reserved.as_usize())?;
     let Some(bytes) = bytes else {
         return Err(Error::SiteOutsideFunction {

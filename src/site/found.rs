@@ -60,14 +60,14 @@ impl FoundSites {
     /// Adds a site without a record of LLVM's, that holds these bytes.
     pub(super) fn push(&mut self, site: SiteEntry, shape: CallShape, bytes: &[u8]) -> Result<()> {
         let all = bytes;
-        self.push_audited(site, shape, AuditedBytes { all, kept: None })
+        self.push_audited(site, &shape, AuditedBytes { all, kept: None })
     }
 
     /// Adds a site that holds these bytes.
     pub(super) fn push_audited(
         &mut self,
         site: SiteEntry,
-        shape: CallShape,
+        shape: &CallShape,
         bytes: AuditedBytes<'_>,
     ) -> Result<()> {
         let original = match bytes.kept {
@@ -113,13 +113,15 @@ impl FoundSites {
         Ok(start)
     }
 
-    fn number(&mut self, shape: CallShape) -> Result<u16> {
-        if let Some((_, number)) = self.last_shape.filter(|(last, _)| *last == shape) {
-            return Ok(number);
+    fn number(&mut self, shape: &CallShape) -> Result<u16> {
+        match &self.last_shape {
+            Some((last, number)) if last == shape => Ok(*number),
+            _ => {
+                let number = self.any_number(*shape)?;
+                self.last_shape = Some((*shape, number));
+                Ok(number)
+            }
         }
-        let number = self.any_number(shape)?;
-        self.last_shape = Some((shape, number));
-        Ok(number)
     }
 
     fn any_number(&mut self, shape: CallShape) -> Result<u16> {

@@ -138,7 +138,7 @@ impl<'a> ToldSite<'a> {
         let Some(id) = self.spec.id else {
             return self.refused("it has no ID: say `SiteSpec::id`");
         };
-        audit_convention(self.at.parts, self.spec.shape(), || self.name())?;
+        audit_convention(self.at.parts, &self.spec.shape(), || self.name())?;
         self.check_operands()?;
         self.check_registers()?;
         let bytes = self.bytes()?;
