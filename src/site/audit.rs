@@ -146,25 +146,25 @@ fn attribute(parts: &ModuleParts, map: &StackMap<'_>) -> Result<Vec<RecordsOwner
     }
     // LLVM lists them as it lays them out.
     let mut next = 0;
-    functions
-        .map(|function| {
-            let addr = CodeAddr::new(function.address());
-            // Version 1 does not say whose the records are, which is no question where there is one
-            // function.
-            let records = match function.record_count() {
-                Some(records) => usize::try_from(records).expect("a map that was read has its records"),
-                None if count == 1 => all,
-                None => return Err(unknown().into()),
-            };
-            let index = match parts.functions.addr(next) {
-                Some(start) if start == addr => Some(next),
-                _ => parts.functions.starting_at(addr),
-            };
-            let function = index.ok_or(Error::StackMapFunction { addr })?;
-            next = function + 1;
-            Ok(RecordsOwner { function, records })
-        })
-        .collect()
+    let mut owners = Vec::with_capacity(count);
+    for function in functions {
+        let addr = CodeAddr::new(function.address());
+        // Version 1 does not say whose the records are, which is no question where there is one
+        // function.
+        let records = match function.record_count() {
+            Some(records) => usize::try_from(records).expect("a map that was read has its records"),
+            None if count == 1 => all,
+            None => return Err(unknown().into()),
+        };
+        let index = match parts.functions.addr(next) {
+            Some(start) if start == addr => Some(next),
+            _ => parts.functions.starting_at(addr),
+        };
+        let function = index.ok_or(Error::StackMapFunction { addr })?;
+        next = function + 1;
+        owners.push(RecordsOwner { function, records });
+    }
+    Ok(owners)
 }
 
 /// The stack sizes that stack maps have, by the address of the function, ascending; of several the

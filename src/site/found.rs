@@ -144,10 +144,17 @@ impl FoundSites {
         code: &FunctionCode<'_>,
         refused: &mut impl FnMut(Refusal) -> Result<()>,
     ) -> Result<AllSites> {
-        self.sites.sort_by_key(|site| site.addr);
+        // LLVM lists records as it lays out their code: mostly that is so already, and one look at
+        // the sites tells it, which are more than fit into a cache.
+        let are_apart = self.sites.is_sorted_by(ends_before);
+        if !are_apart {
+            self.sites.sort_by_key(|site| site.addr);
+        }
         self.refuse_scalable_vectors(parts, code, refused)?;
         self.refuse_branches_into(parts, refused)?;
-        self.refuse_overlaps(parts, refused)?;
+        if !are_apart {
+            self.refuse_overlaps(parts, refused)?;
+        }
         Ok(AllSites {
             shapes: self.shapes,
             sites: self.sites,
@@ -161,16 +168,11 @@ impl FoundSites {
         parts: &ModuleParts,
         refused: &mut impl FnMut(Refusal) -> Result<()>,
     ) -> Result<()> {
-        let reaches_into = |site: &SiteEntry, next: &SiteEntry| next.addr.is_within(site.addr, site.reserved);
-        // Mostly none does, and then all stay where they are.
-        if self.sites.is_sorted_by(|site, next| !reaches_into(site, next)) {
-            return Ok(());
-        }
         let mut last: Option<SiteEntry> = None;
         let mut failed = Ok(());
         self.sites.retain(|next| {
             // protection: sites-do-not-overlap
-            let Some(site) = last.filter(|site| reaches_into(site, next)) else {
+            let Some(site) = last.filter(|site| !ends_before(site, next)) else {
                 last = Some(*next);
                 return true;
             };
@@ -267,6 +269,12 @@ impl FoundSites {
         });
         failed
     }
+}
+
+/// Whether a site ends where the next one starts, or before.
+fn ends_before(site: &SiteEntry, next: &SiteEntry) -> bool {
+    let distance = next.addr.get().checked_sub(site.addr.get());
+    distance.is_some_and(|distance| distance >= site.reserved.get().into())
 }
 
 fn function_of<'p>(parts: &'p ModuleParts, site: &SiteEntry) -> FunctionView<'p> {

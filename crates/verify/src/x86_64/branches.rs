@@ -37,26 +37,35 @@ static STARTS: [Start; 256] = {
 
 /// Whether a branch to a wanted target may start at any of the bytes: surely not, if this is false.
 fn may_branch_to(start: u64, code: &[u8], wanted: &impl Fn(u64) -> bool) -> bool {
+    // With most bytes none starts: what follows one is not looked at in this loop.
+    code.iter()
+        .enumerate()
+        .any(|(at, byte)| match STARTS.get(usize::from(*byte)) {
+            None | Some(Start::Nothing) => false,
+            Some(first) => target_at(start, code, at, *first).is_some_and(wanted),
+        })
+}
+
+/// Where the branch goes that may start at an offset.
+#[inline(never)]
+fn target_at(start: u64, code: &[u8], at: usize, first: Start) -> Option<u64> {
     let near = |at: usize| -> Option<u64> {
         let distance = code.get(at..)?.first_chunk()?;
         let after = start.wrapping_add(at as u64 + 4);
         Some(after.wrapping_add_signed(i32::from_le_bytes(*distance).into()))
     };
-    code.iter().enumerate().any(|(at, byte)| {
-        let to = match STARTS.get(usize::from(*byte)) {
-            None | Some(Start::Nothing) => return false,
-            Some(Start::Short) => code.get(at + 1).map(|distance| {
-                let after = start.wrapping_add(at as u64 + 2);
-                after.wrapping_add_signed((*distance as i8).into())
-            }),
-            Some(Start::Near) => near(at + 1),
-            Some(Start::Two) => match (byte, code.get(at + 1)) {
-                (0x0f, Some(0x80..=0x8f)) | (0xc7, Some(0xf8)) => near(at + 2),
-                _ => return false,
-            },
-        };
-        to.is_some_and(wanted)
-    })
+    match first {
+        Start::Nothing => None,
+        Start::Short => code.get(at + 1).map(|distance| {
+            let after = start.wrapping_add(at as u64 + 2);
+            after.wrapping_add_signed((*distance as i8).into())
+        }),
+        Start::Near => near(at + 1),
+        Start::Two => match (code.get(at), code.get(at + 1)) {
+            (Some(0x0f), Some(0x80..=0x8f)) | (Some(0xc7), Some(0xf8)) => near(at + 2),
+            _ => None,
+        },
+    }
 }
 
 /// Gives the offset of each instruction that branches, and its target, if one of them may be
