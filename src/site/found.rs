@@ -5,19 +5,87 @@
 //! they have in common is audited and kept once: shapes, and the bytes of patchpoints, which are
 //! LLVM's call and nops and mean the same wherever they are.
 
+use core::ops::Range;
 use std::collections::HashMap;
 
 use super::audit::Refusal;
 use super::branches;
 use super::code::FunctionCode;
 use super::functions::FunctionView;
-use super::module::{ModuleParts, SiteEntry};
+use super::kept::RecordedBy;
+use super::module::{Module, ModuleParts};
 use super::scalable::ScalableVectors;
-use crate::addr::FnOffset;
+use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind};
 use crate::error::SiteName;
 use crate::image;
 use crate::site::{Error, Result};
+use crate::stackmap::RecordRef;
+
+/// One site that was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SiteEntry {
+    pub(super) id: RecordId,
+    pub(super) addr: CodeAddr,
+    pub(super) recorded: RecordedBy,
+    /// Where its record is, if it has one.
+    pub(super) record: u32,
+    pub(super) function: u32,
+    pub(super) shape: u16,
+    /// Kind and reserved length are those of the shape, for who goes through all sites.
+    pub(super) kind: SiteKind,
+    pub(super) reserved: Len,
+    /// How many bytes the last instruction of a shadow extends beyond it.
+    pub(super) overhang: u8,
+    /// Where its bytes start among those of the module's sites.
+    pub(super) original: u32,
+}
+
+impl SiteEntry {
+    /// A site whose shape is yet to be numbered, and whose bytes are yet to be kept.
+    pub(super) fn new(
+        id: RecordId,
+        addr: CodeAddr,
+        record: Option<RecordRef>,
+        function: u32,
+        overhang: u8,
+    ) -> Self {
+        Self {
+            id,
+            addr,
+            recorded: record.map_or(RecordedBy::Nobody, |_| RecordedBy::StackMap),
+            record: record.map_or(0, RecordRef::offset),
+            function,
+            shape: 0,
+            kind: SiteKind::Entry,
+            reserved: Len::default(),
+            overhang,
+            original: 0,
+        }
+    }
+
+    /// The same, with a record that was made of what was told.
+    pub(super) fn told(self) -> Self {
+        Self {
+            recorded: RecordedBy::Runtime,
+            ..self
+        }
+    }
+
+    /// The addresses of its reserved bytes.
+    pub(super) fn bytes(&self) -> Range<u64> {
+        let start = self.addr.get();
+        start..start.saturating_add(self.reserved.get().into())
+    }
+}
+
+/// A module that no table has yet, with its sites as they were found. What a table needs of them is
+/// at hand there; of the module it would be gathered from all over the stack maps.
+pub(crate) struct NewModule {
+    pub(crate) module: Module,
+    /// In ascending address.
+    pub(super) sites: Vec<SiteEntry>,
+}
 
 /// What a site holds.
 pub(super) struct AuditedBytes<'a> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::module::SiteEntry;
+use super::found::SiteEntry;
 use crate::addr::{CodeAddr, CodeRange, Len, RecordId};
 
 /// A site, as it is found by its address.

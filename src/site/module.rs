@@ -2,12 +2,12 @@
 
 use core::any::Any;
 use core::fmt;
-use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::calls::Callees;
 use super::describe::Descriptions;
+use super::found::SiteEntry;
 use super::functions::{FunctionView, Functions};
 use super::kept::{KeptSite, Origin, RecordedBy, SiteForm, Sites};
 use super::owner::Owner;
@@ -33,71 +33,6 @@ pub struct ModuleId(pub(crate) u32);
 pub struct SiteKey {
     pub(crate) module: ModuleId,
     pub(crate) index: u32,
-}
-
-/// One site that was found.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SiteEntry {
-    pub(super) id: RecordId,
-    pub(super) addr: CodeAddr,
-    pub(super) recorded: RecordedBy,
-    /// Where its record is, if it has one.
-    pub(super) record: u32,
-    pub(super) function: u32,
-    pub(super) shape: u16,
-    /// Kind and reserved length are those of the shape, for who goes through all sites.
-    pub(super) kind: SiteKind,
-    pub(super) reserved: Len,
-    /// How many bytes the last instruction of a shadow extends beyond it.
-    pub(super) overhang: u8,
-    /// Where its bytes start among those of the module's sites.
-    pub(super) original: u32,
-}
-
-impl SiteEntry {
-    /// A site whose shape is yet to be numbered, and whose bytes are yet to be kept.
-    pub(super) fn new(
-        id: RecordId,
-        addr: CodeAddr,
-        record: Option<RecordRef>,
-        function: u32,
-        overhang: u8,
-    ) -> Self {
-        Self {
-            id,
-            addr,
-            recorded: record.map_or(RecordedBy::Nobody, |_| RecordedBy::StackMap),
-            record: record.map_or(0, RecordRef::offset),
-            function,
-            shape: 0,
-            kind: SiteKind::Entry,
-            reserved: Len::default(),
-            overhang,
-            original: 0,
-        }
-    }
-
-    /// The same, with a record that was made of what was told.
-    pub(super) fn told(self) -> Self {
-        Self {
-            recorded: RecordedBy::Runtime,
-            ..self
-        }
-    }
-
-    /// The addresses of its reserved bytes.
-    pub(super) fn bytes(&self) -> Range<u64> {
-        let start = self.addr.get();
-        start..start.saturating_add(self.reserved.get().into())
-    }
-}
-
-/// A module that no table has yet, with its sites as they were found. What a table needs of them is
-/// at hand there; of the module it would be gathered from all over the stack maps.
-pub(crate) struct NewModule {
-    pub(crate) module: Module,
-    /// In ascending address.
-    pub(super) sites: Vec<SiteEntry>,
 }
 
 /// What was told of the sites of a module, where that is more than their shapes.
@@ -184,7 +119,7 @@ impl Module {
         told: ToldRecords,
     ) -> Self {
         let released = AtomicBool::new(parts.may_have_run);
-        let is_told = sites.iter().any(|site| site.recorded == RecordedBy::Runtime);
+        let is_told = told.records.maps().next().is_some();
         Self(Arc::new(Inner {
             sites: Sites::new(sites),
             parts,

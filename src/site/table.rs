@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::found::{NewModule, SiteEntry};
 use super::index::{Index, SitePlace};
 use super::kept::KeptSite;
-use super::module::{Module, ModuleId, NewModule, Site, SiteEntry, SiteKey};
+use super::module::{Module, ModuleId, Site, SiteKey};
 use super::sites::Sites;
 use crate::addr::{CodeAddr, CodeRange, Len, RecordId};
 use crate::memory::CodeArea;

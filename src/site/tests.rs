@@ -11,7 +11,7 @@ use crate::image::{CodeTable, FunctionRange, Image, Object, Segment, SegmentKind
 use crate::metadata::{IntegerSize, PcSectionShape};
 use crate::site::{Error, Result};
 use crate::stackmap::Endian;
-use crate::stackmap::testing::{map, record};
+use crate::stackmap::testing::{MapSpec, map, record};
 use crate::verify::{self, Original};
 
 /// Where every symbol is that an object does not define.
@@ -318,6 +318,104 @@ fn a_record_is_no_mark() {
         let (image, segments) = nops(&map);
         let survey = survey(image, segments, |_| shape).unwrap();
         assert!(matches!(survey.refused[0].error, Error::EntryHasNoRecord { .. }));
+    }
+}
+
+/// Functions at these distances from the start of the code, of these lengths.
+fn functions_of(image: &mut Image, all: &[(u64, u32)]) {
+    let functions = all.iter().enumerate().map(|(index, (start, len))| {
+        let addr = CodeAddr::new(0x40_0000 + start);
+        FunctionRange {
+            name: std::format!("f{index}"),
+            addr,
+            len: Len::new(*len),
+            pointer: addr,
+        }
+    });
+    image.functions = functions.collect();
+}
+
+/// The lists of one function's audit are used for the next one: each has its own records and code,
+/// also behind one that is described twice, and in whatever order the map has them.
+#[test]
+fn each_function_has_its_own_records_and_code() {
+    let (long, short, last) = (0x40_0000, 0x40_0040, 0x40_0050);
+    let map = map()
+        .function(last, 8, [record(40).at(30), record(41).at(9), record(42).at(9)])
+        .function(long, 8, [record(10).at(4)])
+        .function(long, 8, [record(20), record(21)])
+        .function(short, 8, [record(30).at(2)])
+        .bytes();
+    let (mut image, mut segments) = nops(&map);
+    functions_of(&mut image, &[(0, 64), (0x40, 16), (0x50, 48)]);
+    image.code = std::vec![CodeRange::new(CodeAddr::new(long), 0x80).unwrap()];
+    // nop, cmc, clc
+    segments[0].bytes = [[0x90; 64].as_slice(), &[0xf5; 16], &[0xf8; 48]].concat();
+    let mut seen = Vec::new();
+    let survey = survey(image, segments, |record| {
+        let code = [record.before, record.bytes()].concat();
+        assert!(code.iter().all(|byte| *byte == code[0]), "{code:?}");
+        let id = record.id().get();
+        seen.push((id, code[0], record.before.len(), record.bytes().len()));
+        (id != 42).then_some(CallShape::shadow(2))
+    })
+    .unwrap();
+    let expected = [
+        (41, 0xf8, 9, 21),
+        (42, 0xf8, 9, 21),
+        (40, 0xf8, 30, 18),
+        (10, 0x90, 4, 60),
+        (30, 0xf5, 2, 14),
+    ];
+    assert_eq!(seen, expected);
+    let twice = |refusal: &super::Refusal| matches!(&refusal.error, Error::StackMapFunctionTwice { addr } if addr.get() == long);
+    assert!(
+        matches!(&*survey.refused, [one] if twice(one)),
+        "{:?}",
+        survey.refused
+    );
+    // In ascending address.
+    let sites = survey.module.sites();
+    let sites: Vec<_> = sites.map(|site| (site.id().get(), site.addr().get())).collect();
+    assert_eq!(
+        sites,
+        [(10, long + 4), (30, short + 2), (41, last + 9), (40, last + 30)]
+    );
+}
+
+/// The code of a function that is read into the list of a longer one ends where the function does.
+#[test]
+fn the_code_of_a_function_ends_with_it() {
+    let (mut image, segments) = nops(&[]);
+    functions_of(&mut image, &[(0, 64), (0x40, 16), (0x50, 32)]);
+    let parts = super::survey::parts(&image, segments).unwrap();
+    let (code, mut bytes) = (super::code::FunctionCode::new(&parts), Vec::new());
+    for (index, len) in [(0, 64), (1, 16), (2, 32)] {
+        let function = parts.functions.get(index).unwrap();
+        assert_eq!(code.of(&function, &mut bytes).unwrap(), std::vec![0x90; len]);
+    }
+}
+
+/// Sites of functions that overlap, which no audit of one record compares: in either order.
+#[test]
+fn sites_overlap_in_whatever_order_they_are_found() {
+    let first = |map: MapSpec| map.function(0x40_0000, 8, [record(1).at(28), record(2).at(60)]);
+    let second = |map: MapSpec| map.function(0x40_0020, 8, [record(3).at(3), record(4).at(4)]);
+    for map in [second(first(map())), first(second(map()))] {
+        let (mut image, segments) = nops(&map.bytes());
+        functions_of(&mut image, &[(0, 64), (0x20, 32)]);
+        let reserved = |id| if id == 1 { 8 } else { 1 };
+        let survey = survey(image, segments, |record| {
+            CallShape::c(reserved(record.id().get()))
+        })
+        .unwrap();
+        let overlap = |refusal: &super::Refusal| match &refusal.error {
+            Error::SitesOverlap { site, other, .. } => (site.id.get(), other.id.get()),
+            other => panic!("{other}"),
+        };
+        assert_eq!(survey.refused.iter().map(overlap).collect::<Vec<_>>(), [(1, 3)]);
+        let ids: Vec<_> = survey.module.sites().map(|site| site.id().get()).collect();
+        assert_eq!(ids, [1, 4, 2]);
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) fn all() -> Vec<Speed> {
             "registering those records as sites",
             [register, read],
             "reading them",
-            Goal::AtMost(10.0),
+            Goal::AtMost(5.0),
         ),
     ]
 }
