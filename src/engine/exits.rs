@@ -124,6 +124,7 @@ pub(super) fn exits_of(block: &Block) -> &dyn ExitBlock {
 pub(super) struct ExitRooms {
     /// How many sites there are yet; 0 where nobody knows.
     expected: usize,
+    /// Each has some still.
     taken: Vec<BlockRooms>,
 }
 
@@ -142,7 +143,7 @@ impl ExitRooms {
     }
 
     fn give_all_back(&mut self, stubs: &StubPool) {
-        for rooms in self.taken.drain(..).filter(|rooms| rooms.len() > 0) {
+        for rooms in self.taken.drain(..) {
             // In a fork's child they stay taken.
             // protection: rooms-that-nobody-used-are-given-back
             let _ = stubs.give_rooms(&rooms);
@@ -198,23 +199,27 @@ impl Shared {
         request: impl Fn(CodeAddr) -> ExitRequest<'a>,
         near: CodeRange,
     ) -> Result<Option<ExitStubCode>> {
-        let are_for = |taken: &&mut BlockRooms| taken.len() > 0 && taken.are_for(form, near, &self.stubs);
-        let taken = match rooms.taken.iter_mut().find(are_for) {
-            Some(taken) => taken,
+        let are_for = |taken: &BlockRooms| taken.are_for(form, near, &self.stubs);
+        let at = match rooms.taken.iter().position(are_for) {
+            Some(at) => at,
             None => {
                 let taken = self.take_rooms((form, blocks), near, rooms.expected.max(1))?;
                 // Another thread may have taken all rooms.
                 let Some(taken) = taken else {
                     return Ok(None);
                 };
-                rooms.taken.retain(|taken| taken.len() > 0);
                 rooms.taken.push(taken);
-                rooms.taken.last_mut().expect("some have just been added")
+                rooms.taken.len() - 1
             }
         };
         rooms.expected = rooms.expected.saturating_sub(1);
+        let taken = rooms.taken.get_mut(at).expect("some were found, or just added");
         let (slot, number) = taken.take().expect("there is one of them");
-        let made = fill_room(taken.block(), number, &request(slot.addr()));
+        let block = match taken.len() {
+            0 => rooms.taken.swap_remove(at).into_block(),
+            _ => Arc::clone(taken.block()),
+        };
+        let made = fill_room(block, number, &request(slot.addr()));
         if !matches!(made, Ok(Some(_))) {
             // protection: room-that-cannot-be-filled-is-freed
             self.stubs.discard(slot);
@@ -224,16 +229,15 @@ impl Shared {
 }
 
 /// Makes the exit stub in the room of that number, if it can be in a block.
-fn fill_room(block: &Arc<Block>, number: u32, request: &ExitRequest<'_>) -> Result<Option<RoomExit>> {
+fn fill_room(block: Arc<Block>, number: u32, request: &ExitRequest<'_>) -> Result<Option<RoomExit>> {
     let _stage = latency::enter(Stage::Assemble);
     let mut bytes = [0; MOST];
     let Some(code) = bytes.get_mut(..block.form().room as usize) else {
         return Ok(None);
     };
-    let Some(len) = exits_of(block).put(number, request, code)? else {
+    let Some(len) = exits_of(&block).put(number, request, code)? else {
         return Ok(None);
     };
-    let block = Arc::clone(block);
     let made = RoomExit { block, number };
     let code = code.get(..len);
     let code = code.expect("an exit stub in a room is no longer than the room, as `put` promises");
