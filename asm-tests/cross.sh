@@ -26,7 +26,7 @@ skipped=(
     # seccomp answers ENOSYS, so that nothing can be denied.
     where_writes_to_the_memory_file_are_refused without_proc_auto_takes_toggle without_memory_files_nothing_is_placed
     a_file_that_cannot_be_sealed without_membarrier
-    engine::live::tests::without_a_barrier what_the_barrier_refused_is_settled engine::tests::exhausted engine::live::tests::exhausted
+    memory::tests::forks::a_fork_without_its_barrier engine::live::tests::without_a_barrier what_the_barrier_refused_is_settled engine::tests::exhausted engine::live::tests::exhausted
     # ptrace answers ENOSYS, so that system calls are not counted.
     a_transaction_asks_the_system_for_two_changes the_other_strategies_ask_for_a_write
     engine::live::tests::barriers old_bytes_that_were_written_back_are_published
@@ -43,7 +43,7 @@ skipped=(
     memory::tests::forks::memory_comes_and_goes_while_others_fork engine::tests::forked::children_are_made_between_transactions
     beside_profilers_forks_threads_that_come_and_go_and_handlers_that_patch
     # madvise(MADV_WIPEONFORK) succeeds and wipes nothing.
-    a_forked_child_is_refused a_forked_child_that_unloads_unmaps_nothing_of_its_own
+    a_forked_child_is_refused a_forked_child_that_unloads_unmaps_nothing_of_its_own memory::tests::forks::a_writer_with_a_seat
 )
 
 # What gives the same on every host, `cargo test` has run already. It is run once more on a machine of the other byte order, this one;

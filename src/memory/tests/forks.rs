@@ -295,7 +295,11 @@ fn a_writer_that_forks_leaves_the_gate_of_its_child_open() {
         drop(writing);
         end == End::Returned(true) && Writing::try_enter().is_some()
     }));
-    // With a seat too: the child has its own mark, in which nobody is.
+}
+
+/// With a seat too: the child has its own mark, in which nobody is.
+#[test]
+fn a_writer_with_a_seat_that_forks_is_not_inside_in_its_child() {
     assert!(in_child(|| {
         let seat = Seat::default();
         let mut writing = Some(seat.enter());
