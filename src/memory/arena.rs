@@ -389,9 +389,13 @@ const TRAPS: [u8; 4] = if cfg!(target_arch = "aarch64") {
     [0xcc; 4]
 };
 
+/// Many of them. They are not made when they are needed: a process that was made by `clone` is refused
+/// here, and may wait for an allocator's lock for ever.
+static MANY_TRAPS: [[u8; 4]; 256] = [TRAPS; 256];
+
 /// Fills a range of code, a multiple of 4 bytes, with instructions that trap.
 pub(super) fn fill_with_traps(alias: &Alias, range: CodeRange) -> Result<()> {
-    let traps = TRAPS.repeat(256);
+    let traps = MANY_TRAPS.as_flattened();
     // protection: freed-code-traps (2)
     let mut at = range.start();
     while at < range.end() {
