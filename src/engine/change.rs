@@ -89,6 +89,9 @@ pub(super) struct SiteChange {
     pub(super) fate: Option<Fate>,
 }
 
+/// A longer one is copied by a call each time that it is moved: 58 of a live patch's 5,340 instructions.
+const _: () = assert!(size_of::<SiteChange>() <= 128);
+
 impl SiteChange {
     /// What orders the changes of a transaction.
     fn order(&self) -> (bool, CodeAddr) {

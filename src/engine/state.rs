@@ -145,12 +145,6 @@ impl<'s> SiteState<'s> {
         }
     }
 
-    /// Whether nothing has changed here since [`version`](Self::version) said so.
-    #[inline]
-    pub(super) fn is_still(self, version: u64) -> bool {
-        self.version == version
-    }
-
     /// A number that changes with the site.
     pub(super) fn version(self) -> u64 {
         self.version

@@ -423,7 +423,7 @@ impl Settling {
             return false;
         };
         // protection: a-site-that-was-patched-again-is-not-settled
-        if state.is_still(self.version) {
+        if states.is_still(self.index, self.version) {
             return true;
         }
         // protection: a-site-that-was-opened-waits-anew

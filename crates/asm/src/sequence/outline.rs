@@ -4,7 +4,7 @@
 //! and another field. Approach: an [`Outline`] is the operations as words, in which each constant
 //! and each displacement is only a class, and beside them the values, and the targets in the order
 //! of their first use. What assembling makes of two sequences with the same words, at sites that
-//! differ in their address only, differs in its [holes](crate::hole) only, on x86-64; elsewhere if
+//! differ in their address only, differs in its [holes](crate::hole) only, on x86-64; on the others if
 //! the values are [alike](crate::hole::Alike) besides. Whoever fills them checks the result
 //! nevertheless.
 //!
