@@ -197,12 +197,7 @@ struct Text {
 
 impl Text {
     fn new(functions: &[Written]) -> Self {
-        let mut bytes = Vec::new();
-        for function in functions {
-            assert!(function.bytes.len() <= STRIDE);
-            bytes.extend(&function.bytes);
-            bytes.resize(bytes.len().next_multiple_of(STRIDE), 0xcc);
-        }
+        let bytes = laid_out(functions);
         let need = SegmentNeed {
             kind: SegmentKind::Code,
             len: bytes.len() as u64,
@@ -255,6 +250,17 @@ impl Text {
         self.memory.write(at, bytes).unwrap();
         publish(self.range);
     }
+}
+
+/// The bytes of a text of these functions.
+fn laid_out(functions: &[Written]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for function in functions {
+        assert!(function.bytes.len() <= STRIDE);
+        bytes.extend(&function.bytes);
+        bytes.resize(bytes.len().next_multiple_of(STRIDE), 0xcc);
+    }
+    bytes
 }
 
 /// Makes this thread execute what has been written.
