@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::lock::Contention;
 use super::mirroring::Mirroring;
@@ -13,7 +13,7 @@ use super::{Engine, Exits, Observer, Shared, journal};
 use crate::arch::Arch;
 use crate::memory::fork::Birth;
 use crate::memory::{Arena, SharedCounters, StubPool};
-use crate::publish::{Epochs, Publisher, World};
+use crate::publish::{Epochs, Keyed, Publisher, World};
 use crate::site::{Owner, SiteTable};
 use crate::{Error, Result};
 use patchpoint_asm::backend_of;
@@ -105,6 +105,8 @@ impl EngineBuilder {
         let arena = self
             .arena
             .unwrap_or_else(|| Arena::new((2 << 20).min(within / 4)));
+        let (table, table_key) = Keyed::new(SiteTable::default());
+        let journal = self.journal.unwrap_or(journal::CAPACITY);
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| Shared {
             owner: Owner::new(Weak::clone(shared)),
             arch,
@@ -117,8 +119,8 @@ impl EngineBuilder {
             counters: SharedCounters::default(),
             exits: self.exits,
             observers: self.observers,
-            table: RwLock::new(SiteTable::default()),
-            states: Mutex::new(States::new(self.journal.unwrap_or(journal::CAPACITY))),
+            table,
+            states: Mutex::new(States::new(journal, table_key)),
             contention: Contention::default(),
             #[cfg(test)]
             when_ahead: Mutex::default(),

@@ -25,7 +25,7 @@ use super::exit_stub::{ExitStub, ExitStubList};
 use super::fault::FirstFault;
 use super::installed::{Held, Installed, Stub};
 use super::journal::Record;
-use super::live::JumpExchange;
+use super::live::{ExchangeRoom, JumpExchange};
 use super::state::{StateIndex, States, Status};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::Fate;
@@ -142,8 +142,6 @@ impl OldStub {
 /// are opened and closed together.
 pub(super) struct SameMemory {
     pub(super) memory: HeldMemory,
-    /// Where the memory itself is, which the sites keep: to tell it from others.
-    is_of: usize,
     /// The pages that are written. Memory of the engine's own has no pages to open.
     runs: SmallVec<[PageRun; 1]>,
     /// Which changes they are.
@@ -152,9 +150,17 @@ pub(super) struct SameMemory {
     pub(super) good: bool,
 }
 
-/// A memory. The engine's own is called directly: calls through a table were a third of a commit's
+/// A memory, which most changes share with the ones before: its handle is room for that of the next,
+/// as to count it up and down is a twentieth of a patch.
+pub(super) struct HeldMemory {
+    /// Where the memory itself is, which the sites keep: to tell it from others.
+    is_of: usize,
+    pub(super) kind: MemoryKind,
+}
+
+/// The engine's own memory is called directly: calls through a table were a third of a commit's
 /// instructions.
-pub(super) enum HeldMemory {
+pub(super) enum MemoryKind {
     Own(Alias),
     Other(Arc<dyn CodeMemory>),
 }
@@ -163,29 +169,54 @@ impl HeldMemory {
     #[inline]
     pub(super) fn of(memory: &Arc<dyn CodeMemory>) -> Self {
         let own = memory.as_alias().cloned();
-        own.map_or_else(|| Self::Other(Arc::clone(memory)), Self::Own)
+        Self {
+            is_of: Arc::as_ptr(memory).addr(),
+            kind: own.map_or_else(|| MemoryKind::Other(Arc::clone(memory)), MemoryKind::Own),
+        }
+    }
+
+    /// Whether it is that one.
+    #[inline]
+    fn is(&self, memory: &Arc<dyn CodeMemory>) -> bool {
+        self.is_of == Arc::as_ptr(memory).addr()
+    }
+
+    /// Becomes a handle of that one, if it is not.
+    #[inline]
+    pub(super) fn hold(&mut self, memory: &Arc<dyn CodeMemory>) {
+        // protection: room-of-another-memory-is-not-used
+        if !self.is(memory) {
+            *self = Self::of(memory);
+        }
     }
 
     /// Whether it holds these bytes, for a transaction that the engine has not refused in a fork's
     /// child.
     #[inline]
     pub(super) fn holds(&self, at: CodeAddr, expected: &[u8]) -> memory::Result<bool> {
-        match self {
-            Self::Own(alias) => alias.holds_here(at, expected),
-            Self::Other(memory) => memory.holds(at, expected),
+        match &self.kind {
+            MemoryKind::Own(alias) => alias.holds_here(at, expected),
+            MemoryKind::Other(memory) => memory.holds(at, expected),
         }
     }
 
     /// For what is not worth a call of its own.
     pub(super) fn get(&self) -> &dyn CodeMemory {
-        match self {
-            Self::Own(alias) => alias,
-            Self::Other(memory) => &**memory,
+        match &self.kind {
+            MemoryKind::Own(alias) => alias,
+            MemoryKind::Other(memory) => &**memory,
         }
     }
 }
 
 impl SameMemory {
+    /// Becomes room for that of another transaction: it has no changes.
+    fn become_room(&mut self) {
+        self.runs.clear();
+        self.changes = 0..0;
+        self.good = true;
+    }
+
     /// What is its own of a list that has one member for each change.
     #[inline]
     pub(super) fn of_all<'c, T>(&self, all: &'c [T]) -> &'c [T] {
@@ -202,19 +233,19 @@ impl SameMemory {
     /// Makes its pages writable.
     #[inline]
     pub(super) fn begin(&self, stopped: &Stopped) -> memory::Result<()> {
-        match &self.memory {
-            HeldMemory::Own(alias) => alias.begin_here(),
-            HeldMemory::Other(memory) => memory.begin(&self.runs, stopped),
+        match &self.memory.kind {
+            MemoryKind::Own(alias) => alias.begin_here(),
+            MemoryKind::Other(memory) => memory.begin(&self.runs, stopped),
         }
     }
 
     /// Makes its pages executable again.
     #[inline]
     pub(super) fn end(&self) -> memory::Result<()> {
-        match &self.memory {
+        match &self.memory.kind {
             // Its pages were not opened.
-            HeldMemory::Own(_) => Ok(()),
-            HeldMemory::Other(memory) => memory.end(&self.runs),
+            MemoryKind::Own(_) => Ok(()),
+            MemoryKind::Other(memory) => memory.end(&self.runs),
         }
     }
 
@@ -341,12 +372,14 @@ fn note(
     }
     ranges.push(change.range);
     let memory = site.memory_at(change.range.start())?;
-    let is_of = Arc::as_ptr(memory).addr();
     match memories.last_mut() {
-        Some(last) if last.is_of == is_of && last.changes.end == number => last.changes.end += 1,
+        Some(room) if room.changes.is_empty() => {
+            room.memory.hold(memory);
+            room.changes = number..number + 1;
+        }
+        Some(last) if last.memory.is(memory) && last.changes.end == number => last.changes.end += 1,
         _ => memories.push(SameMemory {
             memory: HeldMemory::of(memory),
-            is_of,
             runs: SmallVec::new(),
             changes: number..number + 1,
             good: true,
@@ -460,8 +493,12 @@ impl ChangeSet {
             (true, false) => Level::Eventual,
             (false, _) => stopped,
         };
-        for of_others in &mut self.memories {
-            if let HeldMemory::Other(memory) = &of_others.memory {
+        for of_others in self
+            .memories
+            .iter_mut()
+            .filter(|memory| !memory.changes.is_empty())
+        {
+            if let MemoryKind::Other(memory) = &of_others.memory.kind {
                 self.has_others = true;
                 let own = self.ranges.get(of_others.changes.clone());
                 let own = own.expect("each change has a range");
@@ -545,19 +582,26 @@ impl ChangeSet {
         })
     }
 
-    /// Drops all that it refers to, and keeps the room; what was installed is room for what is
-    /// to be, if that is not too much.
+    /// Drops all that it refers to but for one memory, and keeps the room; what was installed, and
+    /// how, is room for what is to be, if that is not too much.
     #[allow(clippy::vec_box, reason = "the boxes are the room")]
-    pub(super) fn clear(&mut self, room: &mut Vec<Box<Installed>>) {
+    pub(super) fn clear(
+        &mut self,
+        installed_room: &mut Vec<Box<Installed>>,
+        exchange_room: &mut ExchangeRoom,
+    ) {
         // protection: room-has-no-changes
         for change in self.changes.drain(..) {
             if let Held::Own(installed) = change.installed {
-                room.push(installed);
+                installed_room.push(installed);
             }
+            exchange_room.extend(change.exchange);
         }
-        room.truncate(FEW);
+        installed_room.truncate(FEW);
+        exchange_room.truncate(FEW);
         self.writes.clear();
-        self.memories.clear();
+        self.memories.truncate(1);
+        self.memories.iter_mut().for_each(SameMemory::become_room);
         self.modules.clear();
         self.ranges.clear();
         self.invalidated.clear();

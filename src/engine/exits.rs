@@ -14,7 +14,7 @@ use super::Shared;
 use super::exit_stub::{AloneExit, ExitStubCode, RoomExit};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
-use crate::memory::{Block, BlockForm, BlockRooms, CodeMemory, StubPool};
+use crate::memory::{Block, BlockForm, BlockRooms, CodeMemory, KeptRooms, StubPool};
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result};
 
@@ -118,15 +118,21 @@ pub(super) fn exits_of(block: &Block) -> &dyn ExitBlock {
     &**exits.expect("blocks are made for exit stubs")
 }
 
-/// Rooms of blocks for the exit stubs of a transaction, which are taken as many at a time as may
-/// still be needed: each on its own, the lock and the search are a tenth of what an exit stub takes.
+/// Rooms of blocks for exit stubs: a transaction takes as many at a time as it may still need, and a
+/// few more, which stay for the next. To take each on its own, by a lock and a search, is a tenth of
+/// what an exit stub takes in a transaction, and as much of a site's first patch.
 #[derive(Default)]
 pub(super) struct ExitRooms {
     /// How many sites there are yet; 0 where nobody knows.
     expected: usize,
-    /// Each has some still.
+    /// Each has some still; what was used last comes last.
     taken: Vec<BlockRooms>,
+    /// What the pool was told is kept.
+    kept: KeptRooms,
 }
+
+/// So many rooms stay for the next transaction.
+const KEPT: usize = 8;
 
 impl ExitRooms {
     /// So many sites are changed from now on.
@@ -134,20 +140,55 @@ impl ExitRooms {
         self.expected = sites;
     }
 
-    /// Gives back those that nobody has used.
+    /// Gives back those that nobody has used, but for a few of the block that was used last.
     #[inline]
-    pub(super) fn give_back(&mut self, stubs: &StubPool) {
-        if !self.taken.is_empty() {
-            self.give_all_back(stubs);
+    pub(super) fn keep_few(&mut self, stubs: &StubPool) {
+        let left = self.left();
+        if left != self.kept {
+            self.keep(KEPT, stubs);
         }
     }
 
-    fn give_all_back(&mut self, stubs: &StubPool) {
-        for rooms in self.taken.drain(..) {
+    /// Gives back all that nobody has used.
+    pub(super) fn give_back(&mut self, stubs: &StubPool) {
+        self.keep(0, stubs);
+    }
+
+    fn keep(&mut self, most: usize, stubs: &StubPool) {
+        let are_few = match &*self.taken {
+            [] => true,
+            [one] => one.len() <= most,
+            _ => false,
+        };
+        if !are_few {
+            self.give_others_back(most, stubs);
+        }
+        self.kept = self.left();
+        // protection: rooms-that-are-kept-are-not-in-use
+        stubs.note_kept(self.kept);
+    }
+
+    #[inline(never)] // Most transactions leave few.
+    fn give_others_back(&mut self, most: usize, stubs: &StubPool) {
+        let mut last = self.taken.pop();
+        let others = last.as_mut().and_then(|last| last.split_off(most));
+        for rooms in self.taken.drain(..).chain(others) {
             // In a fork's child they stay taken.
             // protection: rooms-that-nobody-used-are-given-back
             let _ = stubs.give_rooms(&rooms);
         }
+        self.taken.extend(last.filter(|last| last.len() > 0));
+    }
+
+    /// What is taken and not used.
+    #[inline]
+    fn left(&self) -> KeptRooms {
+        let mut left = KeptRooms::default();
+        for rooms in &self.taken {
+            left.rooms += rooms.len() as u64;
+            left.bytes += rooms.len() as u64 * u64::from(rooms.block().form().room);
+        }
+        left
     }
 }
 
@@ -201,9 +242,13 @@ impl Shared {
     ) -> Result<Option<ExitStubCode>> {
         let are_for = |taken: &BlockRooms| taken.are_for(form, near, &self.stubs);
         let at = match rooms.taken.iter().position(are_for) {
-            Some(at) => at,
+            Some(at) => {
+                let last = rooms.taken.len() - 1;
+                rooms.taken.swap(at, last);
+                last
+            }
             None => {
-                let taken = self.take_rooms((form, blocks), near, rooms.expected.max(1))?;
+                let taken = self.take_rooms((form, blocks), near, rooms.expected.max(KEPT))?;
                 // Another thread may have taken all rooms.
                 let Some(taken) = taken else {
                     return Ok(None);

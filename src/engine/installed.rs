@@ -179,7 +179,7 @@ pub(super) struct Stub {
     /// Whether a callee of it could return into it.
     pub(super) calls: bool,
     /// One more than there are exits that resume in it, if there ever was one.
-    exits: OnceLock<StubReference>,
+    pub(super) exits: OnceLock<StubReference>,
 }
 
 /// Held by an exit that resumes in a stub, which is not freed before.
@@ -206,6 +206,12 @@ impl Stub {
     /// Whether there is an exit that resumes in it.
     #[inline]
     pub(super) fn is_referenced(&self) -> bool {
-        self.exits.get().is_some_and(|exits| Arc::strong_count(exits) > 1)
+        is_referenced(self.exits.get())
     }
+}
+
+/// Whether there is an exit that resumes in the stub that this is of.
+#[inline]
+pub(super) fn is_referenced(exits: Option<&StubReference>) -> bool {
+    exits.is_some_and(|exits| Arc::strong_count(exits) > 1)
 }

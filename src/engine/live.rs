@@ -50,7 +50,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub(super) use arm::{Arming, arm};
-pub(super) use exchange::{JumpExchange, exchange, publish, retire, undo};
+pub(super) use exchange::{ExchangeRoom, JumpExchange, exchange, publish, retire, undo};
 pub use settle::Settled;
 pub(super) use settle::Settling;
 pub(super) use trap::{forget_trap, forget_traps, note_opened, note_traps};
@@ -359,8 +359,9 @@ fn exchange_jump(preparation: &mut Preparation<'_>, patchable_jump: PatchableJum
     let (Some(old), Some(new)) = (old.get(bytes.clone()), new.get(bytes)) else {
         return Err(refused(site, "it has no patchable jump"));
     };
-    let exchange = JumpExchange::new(site.memory()?, patchable_jump.addr, (old, new));
-    preparation.exchange = Some(Box::new(exchange));
+    let (memory, addr) = (site.memory()?, patchable_jump.addr);
+    let room = preparation.exchange_room.borrow_mut().pop();
+    preparation.exchange = Some(JumpExchange::made_in(room, memory, addr, (old, new)));
     Ok(patchable_jump.end())
 }
 

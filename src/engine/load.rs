@@ -656,7 +656,7 @@ impl<'e> Registration<'e> {
             shared.tell_registered(&module, states);
             // Nobody else inserts one without the lock: it is as it was checked.
             // protection: live-modules-are-found-armed (2)
-            Ok(shared.change_table(|table| table.insert(&new).map_err(Error::from))?)
+            Ok(shared.change_table(states, |table| table.insert(&new).map_err(Error::from))?)
         })?;
         Ok(module)
     }

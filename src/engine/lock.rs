@@ -167,10 +167,10 @@ impl Shared {
 
     /// Prepares changes, and does something with them, under one lock.
     #[inline]
-    pub(super) fn with_prepared<'e, 's, R>(
+    pub(super) fn with_prepared<'e, 's, C: Requests<'s>, R>(
         &self,
         engine: &'e Engine,
-        changes: impl Requests<'s>,
+        changes: impl FnOnce(&States) -> Result<C>,
         grace_period: bool,
         then: impl FnOnce(&mut States, Prepared<'e>) -> Boxed<R>,
     ) -> Result<R> {
@@ -178,6 +178,7 @@ impl Shared {
             return self.with_lowered(engine, changes, grace_period, then);
         }
         self.with_states(|states| {
+            let changes = changes(states)?;
             let prepared = prepare::prepare::<false>(engine, states, changes, grace_period)?;
             then(states, prepared)
         })
@@ -185,15 +186,18 @@ impl Shared {
 
     /// The same, after what no template makes was lowered without the lock.
     #[cold]
-    fn with_lowered<'e, 's, R>(
+    fn with_lowered<'e, 's, C: Requests<'s>, R>(
         &self,
         engine: &'e Engine,
-        changes: impl Requests<'s>,
+        changes: impl FnOnce(&States) -> Result<C>,
         grace_period: bool,
         then: impl FnOnce(&mut States, Prepared<'e>) -> Boxed<R>,
     ) -> Result<R> {
-        let look = |states: &mut States| Ok(Ahead::look(self, states, changes.clone(), grace_period));
-        let mut ahead = self.with_states(look)?;
+        let (changes, mut ahead) = self.with_states(|states| {
+            let changes = changes(states)?;
+            let ahead = Ahead::look(self, states, changes.clone(), grace_period);
+            Ok((changes, ahead))
+        })?;
         ahead.iter_mut().for_each(|ahead| ahead.lower(self));
         let of = &self.contention.lowered_outside;
         of.fetch_add(ahead.len() as u64, Ordering::Relaxed);

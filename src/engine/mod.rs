@@ -73,7 +73,7 @@ use std::iter;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 pub use builder::EngineBuilder;
 pub use commit::Prepared;
@@ -95,7 +95,7 @@ use crate::memory::fork::Birth;
 use crate::memory::fork::gate::Writing;
 use crate::memory::{self, Arena, Counter, SharedCounters, StubPool, StubStats};
 use crate::publish::{
-    Attached, Epochs, GracePeriod, Level, Moment, Publisher, QuiescentState, ThreadHandle, World,
+    Attached, Epochs, GracePeriod, Keyed, Level, Moment, Publisher, QuiescentState, ThreadHandle, World,
 };
 use crate::sequence::Sequence;
 use crate::site::{Function, Module, ModuleId, Owner, Site, SiteTable, Sites};
@@ -158,7 +158,7 @@ struct Shared {
     counters: SharedCounters,
     exits: Option<Box<dyn Exits>>,
     observers: Observers,
-    table: RwLock<SiteTable>,
+    table: Keyed<SiteTable>,
     states: Mutex<States>,
     contention: Contention,
     /// What a test does between lowering ahead and preparing.
@@ -214,9 +214,23 @@ impl Engine {
 
     /// Not generic: what a patch does is compiled here, as one unit, and not where it is called.
     fn patch_record(&self, id: RecordId, sequence: &Sequence) -> Result<Receipt> {
-        let sites = self.sites_of(id)?.into_iter();
-        // protection: every-site-of-an-id
-        self.change(sites.map(|site| (site, Request::Patch(sequence), IfInvalid::Leave)))
+        self.change_all(id, Request::Patch(sequence))
+    }
+
+    /// Changes all sites of an ID.
+    #[inline]
+    fn change_all(&self, id: RecordId, request: Request<&Sequence>) -> Result<Receipt> {
+        self.change(|states| {
+            let sites = self.shared.table.read_with(&states.table_key).by_id(id);
+            let sites = sites.ok_or(Error::NoSuchSite { id })?.into_iter();
+            // protection: every-site-of-an-id
+            Ok(sites.map(move |site| (site, request, IfInvalid::Leave)))
+        })
+    }
+
+    /// Changes one site, which somebody has named.
+    fn change_one(&self, site: &Site, request: Request<&Sequence>) -> Result<Receipt> {
+        self.change(|_| Ok(iter::once((site.clone(), request, IfInvalid::Refuse))))
     }
 
     /// Writes the sequence into one site.
@@ -224,16 +238,12 @@ impl Engine {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn patch_site(&self, site: &Site, sequence: &Sequence) -> Result<Receipt> {
-        self.change(iter::once((
-            site.clone(),
-            Request::Patch(sequence),
-            IfInvalid::Refuse,
-        )))
+        self.change_one(site, Request::Patch(sequence))
     }
 
     /// Changes sites that are different ones, as a transaction of them does, but without collecting
     /// them.
-    fn change<'s>(&self, changes: impl Requests<'s>) -> Result<Receipt> {
+    fn change<'s, R: Requests<'s>>(&self, changes: impl FnOnce(&States) -> Result<R>) -> Result<Receipt> {
         // protection: one-lock-over-a-patch
         self.shared
             .with_prepared(self, changes, false, |states, prepared| {
@@ -258,8 +268,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NoSuchSite`]; [`Error::SiteInvalidated`] if all have been invalidated; and as [`Transaction::commit`].
     pub fn restore(&self, id: impl Into<RecordId>) -> Result<Receipt> {
-        let sites = self.sites_of(id.into())?.into_iter();
-        self.change(sites.map(|site| (site, Request::Restore, IfInvalid::Leave)))
+        self.change_all(id.into(), Request::Restore)
     }
 
     /// Puts the original bytes back into one site.
@@ -267,7 +276,7 @@ impl Engine {
     /// # Errors
     /// [`Error::SiteInvalidated`], and as [`Transaction::commit`].
     pub fn restore_site(&self, site: &Site) -> Result<Receipt> {
-        self.change(iter::once((site.clone(), Request::Restore, IfInvalid::Refuse)))
+        self.change_one(site, Request::Restore)
     }
 
     /// Makes every patchpoint, shadow and told site of the function go to the handler of [`Role::Deopt`],
@@ -301,7 +310,7 @@ impl Engine {
     /// # Errors
     /// As [`invalidate`](Self::invalidate).
     pub fn invalidate_site(&self, site: &Site) -> Result<Receipt> {
-        self.change(iter::once((site.clone(), Request::Invalidate, IfInvalid::Refuse)))
+        self.change_one(site, Request::Invalidate)
     }
 
     /// The sites with that ID.
@@ -534,10 +543,11 @@ impl Engine {
 impl Shared {
     fn unregister(&self, states: &mut States, module: &Module, grace_period: &GracePeriod) -> Result<()> {
         // protection: room-holds-no-memory
-        states.file();
+        states.drop_room();
+        states.exit_rooms.get_mut().give_back(&self.stubs);
         // protection: settling-holds-no-memory
         states.settling.retain(|settling| !settling.is_of(module.id()));
-        let removed = self.change_table(|table| table.remove(module));
+        let removed = self.change_table(states, |table| table.remove(module));
         removed.ok_or(Error::ModuleForeign)?;
         if let Some(exits) = &self.exits {
             exits.forget(module.id());
@@ -596,9 +606,9 @@ impl Shared {
     }
 
     /// Changes the table of sites. No fork comes in between: its child could not look anything up.
-    fn change_table<T>(&self, change: impl FnOnce(&mut SiteTable) -> T) -> T {
+    fn change_table<T>(&self, states: &mut States, change: impl FnOnce(&mut SiteTable) -> T) -> T {
         let _writing = Writing::enter();
-        change(&mut self.table.write())
+        change(&mut self.table.write(&mut states.table_key))
     }
 
     fn check_registered(&self, site: &Site) -> Result<()> {

@@ -34,7 +34,8 @@ impl Module {
     pub fn patch(&self, id: impl Into<RecordId>, sequence: &Sequence) -> Result<Receipt> {
         let engine = self.engine()?;
         let sites = engine.sites_in(self, id.into())?.into_iter();
-        engine.change(sites.map(|site| (site, Request::Patch(sequence), IfInvalid::Leave)))
+        let changes = sites.map(|site| (site, Request::Patch(sequence), IfInvalid::Leave));
+        engine.change(|_| Ok(changes))
     }
 
     /// Puts the original bytes back into every valid site of this module with that ID; see
@@ -45,7 +46,8 @@ impl Module {
     pub fn restore(&self, id: impl Into<RecordId>) -> Result<Receipt> {
         let engine = self.engine()?;
         let sites = engine.sites_in(self, id.into())?.into_iter();
-        engine.change(sites.map(|site| (site, Request::Restore, IfInvalid::Leave)))
+        let changes = sites.map(|site| (site, Request::Restore, IfInvalid::Leave));
+        engine.change(|_| Ok(changes))
     }
 }
 

@@ -9,7 +9,7 @@ use super::commit::Prepared;
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
 use super::exits::{ExitResumption, ExitRooms, Role};
 use super::installed::{Held, Installed, Stub};
-use super::live::{self, JumpExchange};
+use super::live::{self, ExchangeRoom, JumpExchange};
 use super::lower::{CodePlace, Lowered, Lowering, check_and_fill};
 use super::observe::{Boxed, CodeOwner, Event};
 use super::requests::{IfInvalid, Request, Requests};
@@ -74,7 +74,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         Ok(())
     });
     states.expect_sites(0);
-    states.exit_rooms.get_mut().give_back(&shared.stubs);
+    states.exit_rooms.get_mut().keep_few(&shared.stubs);
     if let Err(error) = collected.and_then(|()| set.seal(states, shared.level)) {
         // protection: stubs-of-refused-transactions-are-freed
         set.release(shared);
@@ -112,6 +112,7 @@ pub(super) struct Preparation<'a> {
     pub(super) old: &'a Installed,
     pub(super) templates: &'a RefCell<Templates>,
     exit_rooms: &'a RefCell<ExitRooms>,
+    pub(super) exchange_room: &'a RefCell<ExchangeRoom>,
     pub(super) site: &'a Site,
     /// Whether it would have been prepared otherwise, had its code been run.
     until_run: bool,
@@ -150,6 +151,7 @@ impl<'a> Preparation<'a> {
             old,
             templates: &states.templates,
             exit_rooms: &states.exit_rooms,
+            exchange_room: &states.exchange_room,
             site,
             // While its code has not been run, none are in force yet.
             until_run: has_return_offsets && !is_released,

@@ -16,15 +16,15 @@
 use std::time::Instant;
 
 use super::exit_stub::ExitStub;
-use super::installed::Stub;
+use super::installed::{self, Stub, StubReference};
 use super::observe::{CodeOwner, Observers};
 use crate::addr::CodeRange;
 use crate::memory::StubSlot;
 use crate::publish::{GracePeriod, Moment, Passed, QuiescentState};
 use crate::site::SiteKey;
 
-/// What is retired, by its pointer: a commit moves no more, and leaves freeing it to whoever frees
-/// the stub.
+/// What is retired. Of a stub it is what freeing it needs: the room of the rest is that of the next
+/// stub at once.
 pub(super) struct RetiredCode {
     code: RetiredStub,
     since: Moment,
@@ -33,7 +33,11 @@ pub(super) struct RetiredCode {
 }
 
 enum RetiredStub {
-    Stub(Box<Stub>),
+    Stub {
+        slot: StubSlot,
+        owner: CodeOwner,
+        exits: Option<StubReference>,
+    },
     /// What an exit stub's code refers to lives as long as it does.
     ExitStub(SiteKey, Box<ExitStub>),
 }
@@ -64,14 +68,14 @@ pub(super) trait Retirable {
 impl Retirable for RetiredCode {
     fn is_referenced(&self) -> bool {
         match &self.code {
-            RetiredStub::Stub(stub) => stub.is_referenced(),
+            RetiredStub::Stub { exits, .. } => installed::is_referenced(exits.as_ref()),
             RetiredStub::ExitStub(..) => false,
         }
     }
 
     fn drop_references(&mut self) {
         match &mut self.code {
-            RetiredStub::Stub(_) => {}
+            RetiredStub::Stub { .. } => {}
             RetiredStub::ExitStub(_, exit_stub) => exit_stub.resumes_in = None,
         }
     }
@@ -79,8 +83,13 @@ impl Retirable for RetiredCode {
 
 impl RetiredCode {
     /// A stub to which nothing has branched since then.
+    #[allow(clippy::boxed_local, reason = "its room is freed here")]
     pub(super) fn stub(stub: Box<Stub>, (since, time): (Moment, Option<Instant>)) -> Self {
-        let code = RetiredStub::Stub(stub);
+        let Stub {
+            slot, owner, exits, ..
+        } = *stub;
+        let exits = exits.into_inner();
+        let code = RetiredStub::Stub { slot, owner, exits };
         Self { code, since, time }
     }
 
@@ -97,7 +106,7 @@ impl RetiredCode {
     /// All its bytes.
     pub(super) fn range(&self) -> CodeRange {
         match &self.code {
-            RetiredStub::Stub(stub) => stub.slot.range(),
+            RetiredStub::Stub { slot, .. } => slot.range(),
             RetiredStub::ExitStub(_, exit_stub) => exit_stub.range(),
         }
     }
@@ -105,7 +114,7 @@ impl RetiredCode {
     /// Whose it was.
     pub(super) fn owner(&self) -> CodeOwner {
         match &self.code {
-            RetiredStub::Stub(stub) => stub.owner,
+            RetiredStub::Stub { owner, .. } => *owner,
             RetiredStub::ExitStub(site, exit_stub) => exit_stub.owner(*site),
         }
     }
@@ -119,7 +128,7 @@ impl RetiredCode {
     /// Its code memory, which knows since when nothing branches there.
     pub(super) fn into_slot(self) -> StubSlot {
         let slot = match self.code {
-            RetiredStub::Stub(stub) => stub.slot,
+            RetiredStub::Stub { slot, .. } => slot,
             RetiredStub::ExitStub(_, exit_stub) => exit_stub.into_slot(),
         };
         slot.retired_at(self.since)

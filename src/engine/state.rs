@@ -12,7 +12,7 @@ use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
 use super::exits::ExitRooms;
 use super::installed::{Held, Installed, Stub};
 use super::journal::{Journal, JournalEntry, Record};
-use super::live::{Armed, Settling};
+use super::live::{Armed, ExchangeRoom, Settling};
 use super::observe::CodeOwner;
 use super::retire::{RetireList, RetiredCode};
 pub(super) use super::state_table::StateIndex;
@@ -24,7 +24,7 @@ use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
 use crate::memory::fork::seat::Seat;
 use crate::memory::short;
-use crate::publish::CoarseTime;
+use crate::publish::{CoarseTime, Key};
 use crate::site::{ModuleId, Site, SiteKey};
 use crate::verify::{self, Original};
 use crate::{Error, Result};
@@ -222,6 +222,8 @@ pub(super) struct States {
     /// What does not change with the sites in these places.
     lasting: Vec<Option<Lasting>>,
     free: Vec<StateIndex>,
+    /// Of the table of sites, which changes under this lock only.
+    pub(super) table_key: Key,
     table: StateTable,
     /// How many sites are being changed, until one of them gets a state.
     expected: usize,
@@ -252,11 +254,14 @@ pub(super) struct States {
     /// What was installed in sites once: room for what is to be installed in others.
     #[allow(clippy::vec_box, reason = "the boxes are the room")]
     installed: Vec<Box<Installed>>,
+    /// The same of how live sites were changed, for whoever prepares a change.
+    pub(super) exchange_room: RefCell<ExchangeRoom>,
 }
 
 impl States {
-    pub(super) fn new(journal: usize) -> Self {
+    pub(super) fn new(journal: usize, table_key: Key) -> Self {
         Self {
+            table_key,
             journal: Journal::new(journal),
             ..Self::default()
         }
@@ -570,8 +575,8 @@ impl States {
         self.unfiled.last().map(|set| &**set)
     }
 
-    /// Writes what commits were made of into the journal, and lets go of it: it holds modules and
-    /// memories.
+    /// Writes what commits were made of into the journal, and lets go of it: it holds modules. What
+    /// stays as room holds a memory of each until [it is dropped](Self::drop_room).
     #[inline]
     pub(super) fn file(&mut self) {
         if !self.unfiled.is_empty() {
@@ -583,10 +588,17 @@ impl States {
         for mut set in self.unfiled.drain(..) {
             self.journal.add(set.time, set.records());
             if set.changes.len() <= MANY {
-                set.clear(&mut self.installed);
+                set.clear(&mut self.installed, self.exchange_room.get_mut());
                 self.spare = Some(set);
             }
         }
+    }
+
+    /// Files what commits were made of, and keeps nothing of it: room holds memories.
+    pub(super) fn drop_room(&mut self) {
+        self.file();
+        self.spare = None;
+        self.exchange_room.get_mut().clear();
     }
 
     /// Room for a transaction.
@@ -705,14 +717,14 @@ mod tests {
     fn what_was_written_is_not_forgotten_where_its_state_is_gone() {
         let words = crate::invariant::tests::last_words(|| {
             let mut installed = Held::Own(Box::default());
-            States::new(1).exchange(StateIndex::new(0), &mut installed, 1);
+            States::new(1, Key::default()).exchange(StateIndex::new(0), &mut installed, 1);
         });
         assert!(words.contains("a site that was written has a state"), "{words}");
     }
 
     #[test]
     fn any_number_of_commits_may_be_left() {
-        let mut states = States::new(1);
+        let mut states = States::new(1, Key::default());
         (0..50_000).for_each(|_| states.leave(Box::default()));
         drop(states);
     }

@@ -242,13 +242,19 @@ impl<'e> Transaction<'e> {
             .is_some_and(|grace_period| grace_period.is_promise());
         let grace_period = promised || self.quiescent;
         let immediate = self.immediate;
-        shared.with_prepared(engine, &self.changes, grace_period, |states, mut prepared| {
-            // protection: immediate-on-request
-            if immediate {
-                prepared.be_immediate();
-            }
-            then(states, prepared)
-        })
+        let changes = &self.changes;
+        shared.with_prepared(
+            engine,
+            |_| Ok(changes),
+            grace_period,
+            |states, mut prepared| {
+                // protection: immediate-on-request
+                if immediate {
+                    prepared.be_immediate();
+                }
+                then(states, prepared)
+            },
+        )
     }
 
     /// Prepares the changes and makes them. No other change comes in between. The transaction is as

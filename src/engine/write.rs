@@ -9,7 +9,7 @@
 //! The world is stopped meanwhile, so nothing here allocates: the plan has all the room that is
 //! needed.
 
-use super::change::{ChangeSet, HeldMemory, SameMemory, Side, SiteChange};
+use super::change::{ChangeSet, MemoryKind, SameMemory, Side, SiteChange};
 use super::fault::Outcome;
 use crate::error::Fate;
 use crate::latency::{self, Stage};
@@ -27,11 +27,11 @@ impl ChangeSet {
         let stage = latency::enter(Stage::Write);
         for memory in &self.memories {
             let mut writes = memory.of_all(&self.writes).iter();
-            let written = match &memory.memory {
-                HeldMemory::Own(alias) => {
+            let written = match &memory.memory.kind {
+                MemoryKind::Own(alias) => {
                     writes.try_for_each(|write| alias.write_here(write.at, write.side(Side::New)))
                 }
-                HeldMemory::Other(memory) => {
+                MemoryKind::Other(memory) => {
                     writes.try_for_each(|write| memory.write(write.at, write.side(Side::New)))
                 }
             };
@@ -94,8 +94,8 @@ impl ChangeSet {
         for memory in &self.memories {
             let mut writes = memory.changes.clone().zip(memory.of_all(&self.writes));
             let unlike = |number, holds| (holds != Ok(true)).then_some((number, holds));
-            let unlike = match &memory.memory {
-                HeldMemory::Own(alias) => {
+            let unlike = match &memory.memory.kind {
+                MemoryKind::Own(alias) => {
                     if side == Side::Old {
                         self.found.check(alias.begin_here())?;
                     }
@@ -103,7 +103,7 @@ impl ChangeSet {
                         .find(|(_, write)| !alias.has_here(write.at, write.side(side)))
                         .map(|(number, write)| (number, alias.holds_here(write.at, write.side(side))))
                 }
-                HeldMemory::Other(memory) => writes
+                MemoryKind::Other(memory) => writes
                     .find_map(|(number, write)| unlike(number, memory.holds(write.at, write.side(side)))),
             };
             match unlike {

@@ -56,11 +56,21 @@ impl Spans {
 
     /// Takes a range out of the free one at `index`.
     fn cut(&mut self, index: usize, taken: CodeRange) {
-        let span = self.free.remove(index);
+        let span = self
+            .free
+            .get_mut(index)
+            .expect("what is taken lies in a free range");
         let after = between(taken.end().get(), span.end().get());
         let before = between(span.start().get(), taken.start().get());
-        for rest in [after, before].into_iter().flatten() {
-            self.free.insert(index, rest);
+        match (before, after) {
+            (Some(rest), None) | (None, Some(rest)) => *span = rest,
+            (Some(before), Some(after)) => {
+                *span = before;
+                self.free.insert(index + 1, after);
+            }
+            (None, None) => {
+                self.free.remove(index);
+            }
         }
     }
 

@@ -1,13 +1,13 @@
 //! The stub pool: small pieces of code memory in reach of the code that jumps to them.
 //!
-//! Slabs are taken from the arena near the code; slots of 16-byte granularity are taken from slabs
-//! first fit, and so are [blocks](blocks), whose rooms are slots of one length. All of a slab that
-//! is not in use holds trapping instructions. A slot comes back with a [`GracePeriod`], as no
+//! Slabs are taken from the arena near the code; slots of 16-byte granularity are taken first fit
+//! from the newest slab that has room, and so are [blocks](blocks), whose rooms are slots of one
+//! length. All of a slab that is not in use holds trapping instructions. A slot comes back with a [`GracePeriod`], as no
 //! thread may be in it or return to it.
 
 mod blocks;
 
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 use std::vec::Vec;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -23,7 +23,7 @@ use super::{Alias, Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, Segmen
 
 pub use blocks::BlockForm;
 use blocks::Blocks;
-pub(crate) use blocks::{Block, BlockRooms};
+pub(crate) use blocks::{Block, BlockRooms, KeptRooms};
 
 /// The alignment of a slot, and the granularity of its length.
 const GRANULE: u64 = 16;
@@ -42,6 +42,9 @@ pub struct StubPool {
     /// How far a stub may be from the code, in bytes.
     within: u64,
     state: Mutex<PoolState>,
+    /// What is taken but not in use, counted without the lock: whoever keeps it does not take that.
+    kept_rooms: AtomicU64,
+    kept_bytes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -184,6 +187,8 @@ impl StubPool {
             arena,
             within,
             state: Mutex::new(PoolState::default()),
+            kept_rooms: AtomicU64::new(0),
+            kept_bytes: AtomicU64::new(0),
         }
     }
 
@@ -235,7 +240,8 @@ impl StubPool {
         reach: Reach,
         from: impl Fn(&mut Slab) -> Option<CodeRange>,
     ) -> Result<(usize, CodeRange)> {
-        let slabs = state.slabs.iter_mut().enumerate();
+        // Of the newest first, which is the largest: the others are mostly full.
+        let slabs = state.slabs.iter_mut().enumerate().rev();
         // protection: stub-within-reach
         let mut in_reach = slabs.filter(|(_, slab)| reserve::allows(reach, slab.range));
         match in_reach.find_map(|(number, slab)| Some((number, from(slab)?))) {
@@ -342,7 +348,12 @@ impl StubPool {
     #[must_use]
     pub fn stats(&self) -> StubStats {
         let state = self.arena.birth().lock(&self.state);
-        state.map_or_else(StubStats::default, |state| state.stats)
+        let mut stats = state.map_or_else(StubStats::default, |state| state.stats);
+        let kept = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        // Others may be taking them, or giving them back.
+        stats.slots = stats.slots.saturating_sub(kept(&self.kept_rooms));
+        stats.in_use = stats.in_use.saturating_sub(kept(&self.kept_bytes));
+        stats
     }
 
     /// The state, unless this is a fork's child: a thread of the parent may have the lock for ever.

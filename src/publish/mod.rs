@@ -13,6 +13,7 @@
 mod clock;
 mod epoch;
 mod error;
+mod keyed;
 #[cfg(target_os = "linux")]
 mod mask;
 mod others;
@@ -41,6 +42,7 @@ pub(crate) use epoch::Participant;
 pub use epoch::{Attached, Offline, QuiescentState, ThreadHandle};
 pub(crate) use epoch::{Epochs, Passed};
 pub use error::{Error, Result};
+pub(crate) use keyed::{Key, Keyed};
 pub use publication::Publication;
 pub use publisher::{Level, Publisher};
 #[cfg(test)]

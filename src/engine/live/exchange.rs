@@ -20,7 +20,7 @@ use std::time::Instant;
 use super::trap;
 use super::{Error, Result};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::engine::change::{ChangeSet, HeldMemory, Side, SiteChange};
+use crate::engine::change::{ChangeSet, HeldMemory, MemoryKind, Side, SiteChange};
 use crate::engine::fault::{Fault, Outcome};
 use crate::engine::retire::{RetiredCode, Until};
 use crate::engine::state::States;
@@ -45,6 +45,10 @@ pub(in crate::engine) struct JumpExchange {
     /// Few need it: apart, so that the others are small, of which settling moves thousands.
     trap: Option<Box<TrapChange>>,
 }
+
+/// Exchanges that were made: room for others.
+#[allow(clippy::vec_box, reason = "the boxes are the room")]
+pub(in crate::engine) type ExchangeRoom = Vec<Box<JumpExchange>>;
 
 /// What a change does with a trap.
 struct TrapChange {
@@ -131,9 +135,10 @@ fn rewrite_and_open(publisher: &Publisher, set: &ChangeSet) -> Result<()> {
 
 /// Compares the live sites with one of their sides.
 fn compare(set: &mut ChangeSet, side: Side) -> Outcome {
-    let (found, writes) = (&mut set.found, &set.writes);
-    let both = set.changes.iter().zip(writes).enumerate();
-    for (number, (change, write)) in both.skip(set.quiescent) {
+    let (found, writes, first) = (&mut set.found, &set.writes, set.quiescent);
+    let live = set.changes.get(first..).zip(writes.get(first..));
+    let (changes, live_writes) = live.or_abort("quiescent changes are some of all");
+    for (number, (change, write)) in (first..).zip(changes.iter().zip(live_writes)) {
         let memory = &change.exchange().memory;
         match memory.holds(write.at, write.side(side)) {
             Ok(true) => {}
@@ -252,6 +257,38 @@ impl JumpExchange {
         addr: CodeAddr,
         (old, new): (&[u8], &[u8]),
     ) -> Self {
+        let mut made = Self {
+            memory: HeldMemory::of(memory),
+            word: addr,
+            mask: 0,
+            old: 0,
+            new: 0,
+            range: CodeRange::default(),
+            trap: None,
+        };
+        made.become_of(addr, (old, new));
+        made
+    }
+
+    /// The same in the room of another, if there is some.
+    #[inline]
+    pub(super) fn made_in(
+        room: Option<Box<Self>>,
+        memory: &Arc<dyn CodeMemory>,
+        addr: CodeAddr,
+        sides: (&[u8], &[u8]),
+    ) -> Box<Self> {
+        match room {
+            None => Box::new(Self::new(memory, addr, sides)),
+            Some(mut made) => {
+                made.memory.hold(memory);
+                made.become_of(addr, sides);
+                made
+            }
+        }
+    }
+
+    fn become_of(&mut self, addr: CodeAddr, (old, new): (&[u8], &[u8])) {
         let word = CodeAddr::new(addr.get() & !7);
         let into = addr.distance_from(word) as usize;
         assert!(
@@ -259,15 +296,13 @@ impl JumpExchange {
             old.len() == new.len() && into + new.len() <= 8,
             "a patchable jump lies in one quadword, see `Backend::plan_patchable_jump`"
         );
-        Self {
-            memory: HeldMemory::of(memory),
-            word,
-            mask: in_word(addr, &mut old.iter().map(|_| 0xff)),
-            old: in_word(addr, &mut old.iter().copied()),
-            new: in_word(addr, &mut new.iter().copied()),
-            range: CodeRange::new(addr, old.len() as u64).expect("a quadword's bytes have addresses"),
-            trap: None,
-        }
+        self.word = word;
+        self.mask = in_word(addr, old, |_| 0xff);
+        self.old = in_word(addr, old, |byte| byte);
+        self.new = in_word(addr, new, |byte| byte);
+        self.range = CodeRange::new(addr, old.len() as u64).expect("a quadword's bytes have addresses");
+        // protection: room-of-an-exchange-notes-nothing
+        self.trap = None;
     }
 
     /// The same, which the handler of traps is told of.
@@ -287,7 +322,7 @@ impl JumpExchange {
         let at = start.plus(Len::new(trap.len() as u32));
         let trap_change = self.trap.as_mut().expect("what is rewritten has a note");
         trap_change.rewrite = Some(Rewrite {
-            trap: in_word(start, &mut trap.iter().copied()),
+            trap: in_word(start, trap, |byte| byte),
             at: at.expect("a site's bytes have addresses"),
             old: behind(old),
             new: behind(new),
@@ -373,9 +408,9 @@ impl JumpExchange {
 
     #[inline]
     fn store(&self, old: u64, new: u64) -> Result<()> {
-        match &self.memory {
-            HeldMemory::Own(alias) => self.store_in(alias, old, new),
-            HeldMemory::Other(memory) => {
+        match &self.memory.kind {
+            MemoryKind::Own(alias) => self.store_in(alias, old, new),
+            MemoryKind::Other(memory) => {
                 let memory = memory.live().ok_or_else(|| self.no_store())?;
                 self.store_in(memory, old, new)
             }
@@ -389,9 +424,9 @@ impl JumpExchange {
 
     /// Writes bytes that no thread executes.
     pub(super) fn write_unexecuted(&self, at: CodeAddr, bytes: &[u8]) -> Result<()> {
-        match &self.memory {
-            HeldMemory::Own(alias) => Ok(alias.write_unexecuted(at, bytes)?),
-            HeldMemory::Other(memory) => {
+        match &self.memory.kind {
+            MemoryKind::Own(alias) => Ok(alias.write_unexecuted(at, bytes)?),
+            MemoryKind::Other(memory) => {
                 let memory = memory.live().ok_or_else(|| self.no_store())?;
                 Ok(memory.write_unexecuted(at, bytes)?)
             }
@@ -427,10 +462,13 @@ impl JumpExchange {
     }
 }
 
-/// Bytes at an address in the quadword that holds it, between zeros.
-fn in_word(addr: CodeAddr, bytes: &mut dyn Iterator<Item = u8>) -> u64 {
+/// What is made of bytes at an address, in the quadword that holds them, between zeros.
+#[inline]
+fn in_word(addr: CodeAddr, bytes: &[u8], of: impl Fn(u8) -> u8) -> u64 {
     let mut word = [0; 8];
-    let part = word.iter_mut().skip((addr.get() & 7) as usize);
-    part.zip(bytes).for_each(|(to, from)| *to = from);
+    let part = word.get_mut((addr.get() & 7) as usize..);
+    let part = part.expect("there are 8 bytes");
+    // One after the other: to copy them is a call.
+    part.iter_mut().zip(bytes).for_each(|(to, from)| *to = of(*from));
     u64::from_ne_bytes(word)
 }

@@ -12,6 +12,7 @@
 
 use core::any::Any;
 use core::fmt;
+use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::vec::Vec;
@@ -48,6 +49,13 @@ pub(crate) struct BlockRooms {
     block: Arc<Block>,
     /// The lowest last.
     numbers: SmallVec<[u32; 4]>,
+}
+
+/// Rooms that are taken, but not in use.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct KeptRooms {
+    pub(crate) rooms: u64,
+    pub(crate) bytes: u64,
 }
 
 /// All blocks of a pool.
@@ -117,6 +125,15 @@ impl BlockRooms {
     pub(crate) fn take(&mut self) -> Option<(StubSlot, u32)> {
         let number = self.numbers.pop()?;
         Some((self.block.slot(number), number))
+    }
+
+    /// Takes out all but so many of them, the lowest.
+    pub(crate) fn split_off(&mut self, most: usize) -> Option<Self> {
+        let more = self.numbers.len().checked_sub(most).filter(|more| *more > 0)?;
+        Some(Self {
+            block: Arc::clone(&self.block),
+            numbers: self.numbers.drain(..more).collect(),
+        })
     }
 
     /// How many they are.
@@ -255,6 +272,12 @@ impl StubPool {
             Some(empty) => state.give(empty),
             None => Ok(()),
         }
+    }
+
+    /// So many rooms are taken, but kept for later, and no others.
+    pub(crate) fn note_kept(&self, kept: KeptRooms) {
+        self.kept_rooms.store(kept.rooms, Ordering::Relaxed);
+        self.kept_bytes.store(kept.bytes, Ordering::Relaxed);
     }
 
     /// Makes a block in reach of `near`. `make` is told where it is and how many rooms it has, and

@@ -159,7 +159,7 @@ fn stubs_are_near_aligned_trapping_and_reused() {
     let used: u64 = slots.iter().map(|s| u64::from(s.len().get())).sum();
     let stats = pool.stats();
     assert_eq!((stats.in_use, stats.slots, stats.reclaimed), (used, 199, 0));
-    let first = slots[0].addr();
+    let starts: Vec<CodeAddr> = slots.iter().map(StubSlot::addr).collect();
     for slot in slots {
         let (memory, at) = (pool.memory(&slot).unwrap(), slot.addr());
         memory.write(at, &[0x90; 16]).unwrap();
@@ -170,7 +170,8 @@ fn stubs_are_near_aligned_trapping_and_reused() {
     }
     let stats = pool.stats();
     assert_eq!((stats.in_use, stats.slots, stats.reclaimed), (0, 0, used));
-    assert_eq!(pool.alloc(Len::new(5), foreign.range).unwrap().addr(), first);
+    let again = pool.alloc(Len::new(5), foreign.range).unwrap();
+    assert!(starts.contains(&again.addr()), "{again:?} of {starts:?}");
     assert_eq!(pool.stats().reserved, stats.reserved);
 }
 

@@ -323,6 +323,27 @@ fn what_lies_across_two_quadwords_is_not_exchanged_in_part() {
     crate::engine::live::JumpExchange::new(&memory, across, (&[0; 4], &[1; 4]));
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn room_of_an_exchange_has_nothing_of_it() {
+    use super::exchange::TrapNote;
+    use crate::engine::live::JumpExchange;
+    let engine = engine();
+    let _module = live_module(&engine);
+    let site = site(&engine, 100);
+    let (memory, at) = (site.memory().unwrap(), CodeAddr::new(site.addr().get() & !7));
+    let note = TrapNote {
+        to: at,
+        before: None,
+        closes: true,
+    };
+    let first = JumpExchange::new(memory, at, (&[1; 8], &[2; 8])).noting(note);
+    assert!(first.notes_trap());
+    let next = JumpExchange::made_in(Some(Box::new(first)), memory, at, (&[1; 4], &[2; 4]));
+    assert!(!next.notes_trap());
+    assert_eq!(next.range().len(), 4);
+}
+
 /// On other architectures no site is too short for a patchable jump: it is the length of an instruction.
 #[cfg(target_arch = "x86_64")]
 #[test]
