@@ -295,6 +295,21 @@ fn the_memory_of_an_unregistered_module_is_let_go() {
 }
 
 #[test]
+fn changes_go_to_the_memory_of_their_site_by_turns() {
+    let lab = Lab::new();
+    let texts = [1, 2].map(|id| Text::new(&[identity(id)]));
+    let sites = [0, 1].map(|at| {
+        let module = lab.register(&texts[at], &[identity(at as u64 + 1)]);
+        module.sites().next().unwrap()
+    });
+    for by in 3..9 {
+        let of = usize::from(by % 2 == 0);
+        lab.engine.patch_site(&sites[of], &plus(by)).unwrap();
+        assert_eq!(call(&sites[of], 10), 10 + u64::from(by));
+    }
+}
+
+#[test]
 fn an_unregistered_module_is_found_no_more_and_its_stubs_are_freed() {
     let functions = [identity(1), identity(2)];
     let (lab, text, sites) = one(&functions);
