@@ -26,7 +26,9 @@ use super::fault::FirstFault;
 use super::installed::{Held, Installed, Stub};
 use super::journal::Record;
 use super::live::{ExchangeRoom, JumpExchange};
+use super::observe::Boxed;
 use super::state::{StateIndex, States, Status};
+use crate::Error;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::Fate;
 use crate::invariant::OrAbort;
@@ -34,7 +36,6 @@ use crate::memory::short::{self, Bytes};
 use crate::memory::{self, Alias, CodeMemory, PageRun};
 use crate::publish::{CoarseTime, Level, QuiescentState, Stopped};
 use crate::site::{Module, Site, SiteKey};
-use crate::{Error, Result};
 
 /// Which of the two states of a changed site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,7 +213,6 @@ impl HeldMemory {
 impl SameMemory {
     /// Becomes room for that of another transaction: it has no changes.
     fn become_room(&mut self) {
-        self.runs.clear();
         self.changes = 0..0;
         self.good = true;
     }
@@ -348,7 +348,7 @@ fn note(
     (writes, ranges): (&mut Vec<SiteWrite>, &mut Vec<CodeRange>),
     (site, change): (&Site, &SiteChange),
     old: &Bytes,
-) -> Result<()> {
+) -> Boxed<()> {
     let (number, new) = (writes.len(), &change.installed.bytes);
     assert_eq!(
         old.len(),
@@ -371,7 +371,7 @@ fn note(
         return Ok(());
     }
     ranges.push(change.range);
-    let memory = site.memory_at(change.range.start())?;
+    let memory = site.memory_at(change.range.start()).map_err(Error::from)?;
     match memories.last_mut() {
         Some(room) if room.changes.is_empty() => {
             room.memory.hold(memory);
@@ -420,7 +420,7 @@ impl ChangeSet {
     /// # Errors
     /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
     #[inline(always)] // Called, it copies the change once more.
-    pub(super) fn add(&mut self, site: &Site, mut change: SiteChange, old: &Bytes) -> Result<()> {
+    pub(super) fn add(&mut self, site: &Site, mut change: SiteChange, old: &Bytes) -> Boxed<()> {
         let last = self.changes.last();
         self.is_sorted &= last.is_none_or(|last| last.order() <= change.order());
         let known = self.has_module(site) as usize;
@@ -471,10 +471,10 @@ impl ChangeSet {
     /// # Errors
     /// [`Error::SiteInvalidated`]: nothing of what was asked for can be done;
     /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
-    pub(super) fn seal(&mut self, states: &States, stopped: Level) -> Result<()> {
+    pub(super) fn seal(&mut self, states: &States, stopped: Level) -> Boxed<()> {
         // protection: nothing-valid-is-an-error
         if let (Some(site), true, 0) = (self.invalidated.first(), self.changes.is_empty(), self.unchanged) {
-            return Err(Error::SiteInvalidated { site: site.name() });
+            return Err(Error::SiteInvalidated { site: site.name() }.into());
         }
         // protection: changes-that-came-in-another-order-are-sorted
         if !self.is_sorted {
@@ -503,7 +503,7 @@ impl ChangeSet {
                 let own = self.ranges.get(of_others.changes.clone());
                 let own = own.expect("each change has a range");
                 let mut ranges: SmallVec<[CodeRange; 8]> = own.into();
-                of_others.runs = PageRun::cover(&mut ranges)?;
+                of_others.runs = PageRun::cover(&mut ranges).map_err(Error::from)?;
                 memory.make_room(of_others.runs.len());
             }
         }
@@ -512,7 +512,7 @@ impl ChangeSet {
 
     /// Sorts the changes, and lists anew what is in their order.
     #[inline(never)]
-    fn sort(&mut self, states: &States) -> Result<()> {
+    fn sort(&mut self, states: &States) -> Boxed<()> {
         self.changes.sort_by_key(SiteChange::order);
         self.writes.clear();
         self.ranges.clear();
@@ -591,17 +591,23 @@ impl ChangeSet {
         exchange_room: &mut ExchangeRoom,
     ) {
         // protection: room-has-no-changes
-        for change in self.changes.drain(..) {
+        while let Some(change) = self.changes.pop() {
             if let Held::Own(installed) = change.installed {
                 installed_room.push(installed);
             }
-            exchange_room.extend(change.exchange);
+            if let Some(exchange) = change.exchange {
+                exchange_room.push(exchange);
+            }
         }
         installed_room.truncate(FEW);
         exchange_room.truncate(FEW);
         self.writes.clear();
-        self.memories.truncate(1);
-        self.memories.iter_mut().for_each(SameMemory::become_room);
+        while self.memories.len() > 1 {
+            self.memories.pop();
+        }
+        if let Some(room) = self.memories.first_mut() {
+            room.become_room();
+        }
         self.modules.clear();
         self.ranges.clear();
         self.invalidated.clear();

@@ -433,21 +433,19 @@ impl SiteChange {
         since: (Moment, Option<Instant>),
     ) -> Option<(CodeOwner, StubSlot)> {
         let stub = self.take_stub()?;
-        match self.old_stub {
-            OldStub::Reported(state) => {
-                let retired = RetiredCode::stub(stub, since);
-                states.retired.retire(Until::Reported(state), retired);
+        let until = match self.old_stub {
+            OldStub::Reported(state) => Until::Reported(state),
+            OldStub::GracePeriod => Until::GracePeriod,
+            OldStub::Kept => {
+                states.keep_stub(self.index, stub);
+                return None;
             }
-            OldStub::GracePeriod => {
-                let retired = RetiredCode::stub(stub, since);
-                states.retired.retire(Until::GracePeriod, retired);
-            }
-            OldStub::Kept => states.keep_stub(self.index, stub),
             OldStub::Freed | OldStub::None => {
                 states.note_reclaimed(stub.owner.site, stub.slot.range());
                 return Some((stub.owner, stub.slot));
             }
-        }
+        };
+        states.retired.retire(until, RetiredCode::stub(stub, since));
         None
     }
 }

@@ -93,10 +93,11 @@ impl Journal {
     /// Adds the changes of a transaction, which were made then: of many, as many of the last as the
     /// ring can hold.
     pub(super) fn add<'r>(&mut self, time: CoarseTime, changes: impl ExactSizeIterator<Item = Record<'r>>) {
-        let first = self.recorded + 1;
-        self.recorded += changes.len() as u64;
         let too_many = changes.len().saturating_sub(self.capacity);
-        for (number, record) in (first..).zip(changes).skip(too_many) {
+        let mut number = self.recorded + too_many as u64;
+        self.recorded += changes.len() as u64;
+        for record in changes.skip(too_many) {
+            number += 1;
             // protection: journal-is-bounded
             if self.ring.len() < self.capacity {
                 self.ring.push(RingEntry::of(number, time, &record));

@@ -19,7 +19,7 @@ use parking_lot::MutexGuard;
 use super::commit::Prepared;
 use super::lower::{Ahead, AllAhead};
 use super::observe::Boxed;
-use super::requests::Requests;
+use super::requests::Named;
 use super::state::States;
 use super::{Engine, Shared, prepare};
 use crate::Result;
@@ -167,10 +167,10 @@ impl Shared {
 
     /// Prepares changes, and does something with them, under one lock.
     #[inline]
-    pub(super) fn with_prepared<'e, 's, C: Requests<'s>, R>(
+    pub(super) fn with_prepared<'e, 's, R>(
         &self,
         engine: &'e Engine,
-        changes: impl FnOnce(&States) -> Result<C>,
+        changes: impl Named<'s>,
         grace_period: bool,
         then: impl FnOnce(&mut States, Prepared<'e>) -> Boxed<R>,
     ) -> Result<R> {
@@ -178,7 +178,7 @@ impl Shared {
             return self.with_lowered(engine, changes, grace_period, then);
         }
         self.with_states(|states| {
-            let changes = changes(states)?;
+            let changes = changes.find(&self.table, &states.table_key)?;
             let prepared = prepare::prepare::<false>(engine, states, changes, grace_period)?;
             then(states, prepared)
         })
@@ -186,15 +186,15 @@ impl Shared {
 
     /// The same, after what no template makes was lowered without the lock.
     #[cold]
-    fn with_lowered<'e, 's, C: Requests<'s>, R>(
+    fn with_lowered<'e, 's, R>(
         &self,
         engine: &'e Engine,
-        changes: impl FnOnce(&States) -> Result<C>,
+        changes: impl Named<'s>,
         grace_period: bool,
         then: impl FnOnce(&mut States, Prepared<'e>) -> Boxed<R>,
     ) -> Result<R> {
         let (changes, mut ahead) = self.with_states(|states| {
-            let changes = changes(states)?;
+            let changes = changes.find(&self.table, &states.table_key)?;
             let ahead = Ahead::look(self, states, changes.clone(), grace_period);
             Ok((changes, ahead))
         })?;

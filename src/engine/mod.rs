@@ -104,7 +104,7 @@ use exit_stub::{ExitStub, ExitStubList};
 use installed::Stub;
 use lock::Contention;
 use observe::Observers;
-use requests::{IfInvalid, Request, Requests};
+use requests::{ById, IfInvalid, Named, Request};
 use retire::{RetiredCode, Until};
 use state::States;
 
@@ -214,23 +214,12 @@ impl Engine {
 
     /// Not generic: what a patch does is compiled here, as one unit, and not where it is called.
     fn patch_record(&self, id: RecordId, sequence: &Sequence) -> Result<Receipt> {
-        self.change_all(id, Request::Patch(sequence))
-    }
-
-    /// Changes all sites of an ID.
-    #[inline]
-    fn change_all(&self, id: RecordId, request: Request<&Sequence>) -> Result<Receipt> {
-        self.change(|states| {
-            let sites = self.shared.table.read_with(&states.table_key).by_id(id);
-            let sites = sites.ok_or(Error::NoSuchSite { id })?.into_iter();
-            // protection: every-site-of-an-id
-            Ok(sites.map(move |site| (site, request, IfInvalid::Leave)))
-        })
+        self.change(ById(id, Request::Patch(sequence)))
     }
 
     /// Changes one site, which somebody has named.
     fn change_one(&self, site: &Site, request: Request<&Sequence>) -> Result<Receipt> {
-        self.change(|_| Ok(iter::once((site.clone(), request, IfInvalid::Refuse))))
+        self.change(iter::once((site.clone(), request, IfInvalid::Refuse)))
     }
 
     /// Writes the sequence into one site.
@@ -243,7 +232,7 @@ impl Engine {
 
     /// Changes sites that are different ones, as a transaction of them does, but without collecting
     /// them.
-    fn change<'s, R: Requests<'s>>(&self, changes: impl FnOnce(&States) -> Result<R>) -> Result<Receipt> {
+    fn change<'s>(&self, changes: impl Named<'s>) -> Result<Receipt> {
         // protection: one-lock-over-a-patch
         self.shared
             .with_prepared(self, changes, false, |states, prepared| {
@@ -268,7 +257,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NoSuchSite`]; [`Error::SiteInvalidated`] if all have been invalidated; and as [`Transaction::commit`].
     pub fn restore(&self, id: impl Into<RecordId>) -> Result<Receipt> {
-        self.change_all(id.into(), Request::Restore)
+        self.change(ById(id.into(), Request::Restore))
     }
 
     /// Puts the original bytes back into one site.
@@ -325,7 +314,7 @@ impl Engine {
     #[inline(always)]
     fn sites_of(&self, id: RecordId) -> Result<Sites> {
         let sites = self.shared.table.read().by_id(id);
-        sites.ok_or(Error::NoSuchSite { id })
+        sites.ok_or_else(|| Error::NoSuchSite { id })
     }
 
     /// The site that contains `addr`.

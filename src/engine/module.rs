@@ -35,7 +35,7 @@ impl Module {
         let engine = self.engine()?;
         let sites = engine.sites_in(self, id.into())?.into_iter();
         let changes = sites.map(|site| (site, Request::Patch(sequence), IfInvalid::Leave));
-        engine.change(|_| Ok(changes))
+        engine.change(changes)
     }
 
     /// Puts the original bytes back into every valid site of this module with that ID; see
@@ -47,7 +47,7 @@ impl Module {
         let engine = self.engine()?;
         let sites = engine.sites_in(self, id.into())?.into_iter();
         let changes = sites.map(|site| (site, Request::Restore, IfInvalid::Leave));
-        engine.change(|_| Ok(changes))
+        engine.change(changes)
     }
 }
 

@@ -329,7 +329,15 @@ pub(super) type Boxed<T> = core::result::Result<T, Box<Error>>;
 impl Shared {
     /// Frees out-of-line code to which nothing branches, and in which no thread is: tells of it,
     /// then frees it.
+    #[inline]
     pub(super) fn free_code(&self, given: FreedCode) {
+        if !given.is_empty() {
+            self.free_some(given);
+        }
+    }
+
+    #[inline(never)] // Most commits free none.
+    fn free_some(&self, given: FreedCode) {
         for (owner, slot) in &given {
             self.observers.reclaimed(*owner, slot.range(), None);
         }

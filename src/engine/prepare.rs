@@ -67,7 +67,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
             Err(error) => {
                 // protection: stubs-of-refused-changes-are-freed
                 preparation.release();
-                return Err(error);
+                return Err(error.into());
             }
         }
         preparation.release();
@@ -78,7 +78,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
     if let Err(error) = collected.and_then(|()| set.seal(states, shared.level)) {
         // protection: stubs-of-refused-transactions-are-freed
         set.release(shared);
-        return Err(shared.refused(states, error, since).into());
+        return Err(shared.refused(states, *error, since).into());
     }
     if let Some(since) = since {
         set.prepared = since.elapsed();

@@ -12,9 +12,12 @@ use std::collections::HashSet;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
+use super::observe::Boxed;
 use super::state::Status;
+use crate::addr::RecordId;
+use crate::publish::{Key, Keyed};
 use crate::sequence::Sequence;
-use crate::site::{Module, Site, SiteKey};
+use crate::site::{Module, Site, SiteKey, SiteTable, Sites};
 use crate::{Error, Result};
 
 /// So many sites of a transaction are looked through for one that is there twice, unless they came
@@ -78,8 +81,8 @@ pub(super) trait Requests<'s>: Clone {
     /// Hands each on, until one is refused.
     fn try_each(
         self,
-        take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Result<()>,
-    ) -> Result<()>;
+        take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Boxed<()>,
+    ) -> Boxed<()>;
 }
 
 /// Of whoever makes a change at once.
@@ -95,9 +98,70 @@ where
     #[inline]
     fn try_each(
         mut self,
-        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Result<()>,
-    ) -> Result<()> {
+        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Boxed<()>,
+    ) -> Boxed<()> {
         self.try_for_each(|(site, request, if_invalid)| take(Cow::Owned(site), request, if_invalid))
+    }
+}
+
+/// All sites of an ID.
+#[derive(Clone)]
+pub(super) struct AllOfId<'s> {
+    sites: Sites,
+    request: Request<&'s Sequence>,
+}
+
+impl<'s> Requests<'s> for AllOfId<'s> {
+    #[inline]
+    fn count(&self) -> usize {
+        self.sites.len()
+    }
+
+    #[inline]
+    fn try_each(
+        self,
+        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Boxed<()>,
+    ) -> Boxed<()> {
+        // protection: every-site-of-an-id
+        for site in self.sites {
+            take(Cow::Owned(site), self.request, IfInvalid::Leave)?;
+        }
+        Ok(())
+    }
+}
+
+/// What names sites: it is looked up under the lock of the engine under which they are changed.
+pub(super) trait Named<'s> {
+    /// The sites, each with what is to become of it.
+    type Found: Requests<'s>;
+
+    /// Looks them up.
+    fn find(self, table: &Keyed<SiteTable>, key: &Key) -> Boxed<Self::Found>;
+}
+
+/// Whoever has the sites has found them.
+impl<'s, R: Requests<'s>> Named<'s> for R {
+    type Found = R;
+
+    #[inline]
+    fn find(self, _: &Keyed<SiteTable>, _: &Key) -> Boxed<R> {
+        Ok(self)
+    }
+}
+
+/// An ID, and what is to become of its sites.
+pub(super) struct ById<'s>(pub(super) RecordId, pub(super) Request<&'s Sequence>);
+
+impl<'s> Named<'s> for ById<'s> {
+    type Found = AllOfId<'s>;
+
+    #[inline(always)] // What a call of it returns is copied more than once: a twentieth of a patch.
+    fn find(self, table: &Keyed<SiteTable>, key: &Key) -> Boxed<AllOfId<'s>> {
+        let Self(id, request) = self;
+        match table.read_with(key).by_id(id) {
+            Some(sites) => Ok(AllOfId { sites, request }),
+            None => Err(Error::NoSuchSite { id }.into()),
+        }
     }
 }
 
@@ -203,8 +267,8 @@ impl<'s> Requests<'s> for &'s Collected {
     #[inline]
     fn try_each(
         self,
-        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Result<()>,
-    ) -> Result<()> {
+        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Boxed<()>,
+    ) -> Boxed<()> {
         let same_module = self.asked.chunk_by(|one, next| one.module == next.module);
         for asked in same_module {
             let module = asked.first().map(|first| first.module as usize);

@@ -83,6 +83,7 @@ impl Retirable for RetiredCode {
 
 impl RetiredCode {
     /// A stub to which nothing has branched since then.
+    #[inline]
     #[allow(clippy::boxed_local, reason = "its room is freed here")]
     pub(super) fn stub(stub: Box<Stub>, (since, time): (Moment, Option<Instant>)) -> Self {
         let Stub {
@@ -157,6 +158,7 @@ impl<T> Default for RetireList<T> {
 impl<T: Retirable> RetireList<T> {
     /// No site branches to the item any more; it is freed when what it waits for has come, and
     /// nothing else refers to it.
+    #[inline]
     pub(super) fn retire(&mut self, until: Until, item: T) {
         self.0.push(WaitingItem { until, item });
     }

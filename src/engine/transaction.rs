@@ -243,18 +243,13 @@ impl<'e> Transaction<'e> {
         let grace_period = promised || self.quiescent;
         let immediate = self.immediate;
         let changes = &self.changes;
-        shared.with_prepared(
-            engine,
-            |_| Ok(changes),
-            grace_period,
-            |states, mut prepared| {
-                // protection: immediate-on-request
-                if immediate {
-                    prepared.be_immediate();
-                }
-                then(states, prepared)
-            },
-        )
+        shared.with_prepared(engine, changes, grace_period, |states, mut prepared| {
+            // protection: immediate-on-request
+            if immediate {
+                prepared.be_immediate();
+            }
+            then(states, prepared)
+        })
     }
 
     /// Prepares the changes and makes them. No other change comes in between. The transaction is as

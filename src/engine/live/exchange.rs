@@ -297,9 +297,14 @@ impl JumpExchange {
             "a patchable jump lies in one quadword, see `Backend::plan_patchable_jump`"
         );
         self.word = word;
-        self.mask = in_word(addr, old, |_| 0xff);
-        self.old = in_word(addr, old, |byte| byte);
-        self.new = in_word(addr, new, |byte| byte);
+        (self.mask, self.old, self.new) = (0, 0, 0);
+        // One after the other, at once: to copy them is a call.
+        for (at, (old, new)) in (into..).zip(old.iter().zip(new)) {
+            let byte = |byte: u8| in_word_at(at, byte);
+            self.mask |= byte(0xff);
+            self.old |= byte(*old);
+            self.new |= byte(*new);
+        }
         self.range = CodeRange::new(addr, old.len() as u64).expect("a quadword's bytes have addresses");
         // protection: room-of-an-exchange-notes-nothing
         self.trap = None;
@@ -322,7 +327,7 @@ impl JumpExchange {
         let at = start.plus(Len::new(trap.len() as u32));
         let trap_change = self.trap.as_mut().expect("what is rewritten has a note");
         trap_change.rewrite = Some(Rewrite {
-            trap: in_word(start, trap, |byte| byte),
+            trap: in_word(start, trap),
             at: at.expect("a site's bytes have addresses"),
             old: behind(old),
             new: behind(new),
@@ -462,13 +467,20 @@ impl JumpExchange {
     }
 }
 
-/// What is made of bytes at an address, in the quadword that holds them, between zeros.
+/// Bytes at an address in the quadword that holds them, between zeros.
+fn in_word(addr: CodeAddr, bytes: &[u8]) -> u64 {
+    let into = (addr.get() & 7) as usize;
+    let bytes = (into..).zip(bytes);
+    bytes.fold(0, |word, (at, byte)| word | in_word_at(at, *byte))
+}
+
+/// The quadword whose byte of that number is this one, between zeros.
 #[inline]
-fn in_word(addr: CodeAddr, bytes: &[u8], of: impl Fn(u8) -> u8) -> u64 {
-    let mut word = [0; 8];
-    let part = word.get_mut((addr.get() & 7) as usize..);
-    let part = part.expect("there are 8 bytes");
-    // One after the other: to copy them is a call.
-    part.iter_mut().zip(bytes).for_each(|(to, from)| *to = of(*from));
-    u64::from_ne_bytes(word)
+fn in_word_at(at: usize, byte: u8) -> u64 {
+    let shift = if cfg!(target_endian = "little") {
+        at
+    } else {
+        7 - at
+    } * 8;
+    u64::from(byte) << shift
 }

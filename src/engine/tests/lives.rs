@@ -305,7 +305,7 @@ fn changes_go_to_the_memory_of_their_site_by_turns() {
     for by in 3..9 {
         let of = usize::from(by % 2 == 0);
         lab.engine.patch_site(&sites[of], &plus(by)).unwrap();
-        assert_eq!(call(&sites[of], 10), 10 + u64::from(by));
+        assert_eq!(call(&sites[of], 10), 10 + by);
     }
 }
 
