@@ -465,6 +465,12 @@ impl ChangeSet {
         }
     }
 
+    /// Takes out the module of the last change, whose handle nobody needs any more.
+    #[inline]
+    pub(super) fn take_module(&mut self) -> Option<Module> {
+        self.modules.pop()
+    }
+
     /// Brings the changes into their order and finds what they are together. `stopped` is how
     /// threads learn of changes for which the world is stopped.
     ///

@@ -178,7 +178,7 @@ impl Shared {
             return self.with_lowered(engine, changes, grace_period, then);
         }
         self.with_states(|states| {
-            let changes = changes.find(&self.table, &states.table_key)?;
+            let changes = changes.find(&self.table, states)?;
             let prepared = prepare::prepare::<false>(engine, states, changes, grace_period)?;
             then(states, prepared)
         })
@@ -194,7 +194,7 @@ impl Shared {
         then: impl FnOnce(&mut States, Prepared<'e>) -> Boxed<R>,
     ) -> Result<R> {
         let (changes, mut ahead) = self.with_states(|states| {
-            let changes = changes.find(&self.table, &states.table_key)?;
+            let changes = changes.find(&self.table, states)?;
             let ahead = Ahead::look(self, states, changes.clone(), grace_period);
             Ok((changes, ahead))
         })?;

@@ -13,9 +13,9 @@ use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use super::observe::Boxed;
-use super::state::Status;
+use super::state::{States, Status};
 use crate::addr::RecordId;
-use crate::publish::{Key, Keyed};
+use crate::publish::Keyed;
 use crate::sequence::Sequence;
 use crate::site::{Module, Site, SiteKey, SiteTable, Sites};
 use crate::{Error, Result};
@@ -136,7 +136,7 @@ pub(super) trait Named<'s> {
     type Found: Requests<'s>;
 
     /// Looks them up.
-    fn find(self, table: &Keyed<SiteTable>, key: &Key) -> Boxed<Self::Found>;
+    fn find(self, table: &Keyed<SiteTable>, states: &mut States) -> Boxed<Self::Found>;
 }
 
 /// Whoever has the sites has found them.
@@ -144,7 +144,7 @@ impl<'s, R: Requests<'s>> Named<'s> for R {
     type Found = R;
 
     #[inline]
-    fn find(self, _: &Keyed<SiteTable>, _: &Key) -> Boxed<R> {
+    fn find(self, _: &Keyed<SiteTable>, _: &mut States) -> Boxed<R> {
         Ok(self)
     }
 }
@@ -156,9 +156,10 @@ impl<'s> Named<'s> for ById<'s> {
     type Found = AllOfId<'s>;
 
     #[inline(always)] // What a call of it returns is copied more than once: a twentieth of a patch.
-    fn find(self, table: &Keyed<SiteTable>, key: &Key) -> Boxed<AllOfId<'s>> {
+    fn find(self, table: &Keyed<SiteTable>, states: &mut States) -> Boxed<AllOfId<'s>> {
         let Self(id, request) = self;
-        match table.read_with(key).by_id(id) {
+        let table = table.read_with(&states.table_key);
+        match table.by_id_with(id, &mut states.kept_module) {
             Some(sites) => Ok(AllOfId { sites, request }),
             None => Err(Error::NoSuchSite { id }.into()),
         }

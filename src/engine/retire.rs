@@ -83,7 +83,7 @@ impl Retirable for RetiredCode {
 
 impl RetiredCode {
     /// A stub to which nothing has branched since then.
-    #[inline]
+    #[inline(always)] // A call of its own copies what it returns.
     #[allow(clippy::boxed_local, reason = "its room is freed here")]
     pub(super) fn stub(stub: Box<Stub>, (since, time): (Moment, Option<Instant>)) -> Self {
         let Stub {

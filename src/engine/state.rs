@@ -25,7 +25,7 @@ use crate::memory::StubSlot;
 use crate::memory::fork::seat::Seat;
 use crate::memory::short;
 use crate::publish::{CoarseTime, Key};
-use crate::site::{ModuleId, Site, SiteKey};
+use crate::site::{Module, ModuleId, Site, SiteKey};
 use crate::verify::{self, Original};
 use crate::{Error, Result};
 
@@ -224,6 +224,8 @@ pub(super) struct States {
     free: Vec<StateIndex>,
     /// Of the table of sites, which changes under this lock only.
     pub(super) table_key: Key,
+    /// A handle of the module that was changed last, for the next change.
+    pub(super) kept_module: Option<Module>,
     table: StateTable,
     /// How many sites are being changed, until one of them gets a state.
     expected: usize,
@@ -575,8 +577,8 @@ impl States {
         self.unfiled.last().map(|set| &**set)
     }
 
-    /// Writes what commits were made of into the journal, and lets go of it: it holds modules. What
-    /// stays as room holds a memory of each until [it is dropped](Self::drop_room).
+    /// Writes what commits were made of into the journal, and lets go of it. What stays as room holds
+    /// a memory and a module until [it is dropped](Self::drop_room).
     #[inline]
     pub(super) fn file(&mut self) {
         if !self.unfiled.is_empty() {
@@ -587,6 +589,7 @@ impl States {
     fn file_all(&mut self) {
         for mut set in self.unfiled.drain(..) {
             self.journal.add(set.time, set.records());
+            self.kept_module = set.take_module();
             if set.changes.len() <= MANY {
                 set.clear(&mut self.installed, self.exchange_room.get_mut());
                 self.spare = Some(set);
@@ -594,10 +597,11 @@ impl States {
         }
     }
 
-    /// Files what commits were made of, and keeps nothing of it: room holds memories.
+    /// Files what commits were made of, and keeps nothing of it: room holds memories and modules.
     pub(super) fn drop_room(&mut self) {
         self.file();
         self.spare = None;
+        self.kept_module = None;
         self.exchange_room.get_mut().clear();
     }
 

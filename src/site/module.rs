@@ -338,6 +338,17 @@ impl Module {
         }
     }
 
+    /// The same, of which `kept` becomes the handle of the module if it is one: to count them up and
+    /// down is a twentieth of a patch.
+    #[inline]
+    pub(super) fn handle_by(&self, kept: &mut Option<Self>, index: u32) -> Site {
+        // protection: a-kept-handle-is-of-this-module
+        match kept.take_if(|kept| kept.is_same(self)) {
+            Some(module) => Site { module, index },
+            None => self.handle(index),
+        }
+    }
+
     pub(super) fn site(&self, index: u32) -> Option<Site> {
         self.0.sites.get(index).map(|_| self.handle(index))
     }

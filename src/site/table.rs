@@ -225,10 +225,15 @@ impl SiteTable {
     }
 
     /// The sites with that ID, in order of registration, if there are any.
-    // As a call of its own it would copy the sites once more.
-    #[inline(always)]
+    #[inline(always)] // As `by_id_with`.
     pub(crate) fn by_id(&self, id: RecordId) -> Option<Sites> {
-        let site = |place: &SitePlace| self.module(place.module).handle(place.index);
+        self.by_id_with(id, &mut None)
+    }
+
+    /// The same, one of which uses up `kept`, if that is a handle of its module.
+    #[inline(always)] // As a call of its own it would copy the sites once more.
+    pub(crate) fn by_id_with(&self, id: RecordId, kept: &mut Option<Module>) -> Option<Sites> {
+        let mut site = |place: &SitePlace| self.module(place.module).handle_by(kept, place.index);
         Some(match Holder::from(self.by_id.get(id.get())?) {
             Holder::One(place) => Sites::one(site(&place)),
             Holder::Several(list) => self.shared.get(list).expect(LISTED).iter().map(site).collect(),
