@@ -217,7 +217,12 @@ impl ExitBlock for Arc<ExitTable> {
             ExitResumption::Displaced(bytes) => {
                 let from = request.site.addr();
                 let to = CodeAddr::new(from.get() + bytes.len() as u64);
-                match Displaced::of(bytes) {
+                // Rooms of the shorter form are taken for what is skipped only.
+                let are = match self.form == in_block.moving {
+                    true => Displaced::of(bytes),
+                    false => Displaced::Skipped,
+                };
+                match are {
                     Displaced::Skipped => (in_block.jump)(&mut code, to),
                     Displaced::Copied => code
                         .put_if_room(bytes)

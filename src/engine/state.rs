@@ -96,7 +96,7 @@ struct Rare {
 
 impl Lasting {
     /// Of a site that has not been changed yet.
-    fn new(site: &Site, live: Option<Box<Armed>>) -> Self {
+    fn new(site: &Site, is_call: bool, live: Option<Box<Armed>>) -> Self {
         Self {
             range: site.range(),
             exit_stubs: ExitStubList::new(),
@@ -104,7 +104,7 @@ impl Lasting {
             live,
             is_listed: false,
             rare: None,
-            is_call: site.shape().kind() == SiteKind::Call,
+            is_call,
             kind: None,
             template: Cell::default(),
         }
@@ -209,6 +209,9 @@ impl SitesCode {
 /// What sites hold that have not been changed: where calls return to in it depends on the bytes, the
 /// architecture and the length alone.
 struct KnownOriginal {
+    /// Of the site that was asked about last.
+    form: (ModuleId, u32),
+    is_call: bool,
     key: (Arch, Len),
     displaced: Box<[u8]>,
     installed: Arc<Installed>,
@@ -273,7 +276,7 @@ impl States {
     pub(super) fn insert_armed(&mut self, site: &Site, armed: Armed) {
         let kind = self.templates.get_mut().kind_of(site, Some(armed.patchable_jump));
         let installed = Held::Own(Box::new(Installed::original(&armed.form, &[])));
-        let mut lasting = Lasting::new(site, Some(Box::new(armed)));
+        let mut lasting = Lasting::new(site, is_call(site), Some(Box::new(armed)));
         lasting.kind = kind;
         self.insert(site, installed, lasting);
     }
@@ -343,36 +346,45 @@ impl States {
         let expected = mem::take(&mut self.expected);
         self.make_room(expected);
         // protection: old-bytes-are-compared-before-the-first-patch
-        let original = self.original_of(site)?;
-        let mut lasting = Lasting::new(site, None);
+        let (original, is_call) = self.original_of(site)?;
+        let mut lasting = Lasting::new(site, is_call, None);
         if !site.module().is_live() {
             lasting.kind = self.templates.get_mut().kind_of(site, None);
         }
         Ok(self.insert(site, Held::Original(original), lasting))
     }
 
-    /// What a site holds that has not been changed. Most hold the same as the one that was asked
-    /// about before.
-    fn original_of(&mut self, site: &Site) -> Result<Arc<Installed>> {
+    /// What a site holds that has not been changed, and whether it is a call site. Most are like the
+    /// one that was asked about before, or hold the same.
+    fn original_of(&mut self, site: &Site) -> Result<(Arc<Installed>, bool)> {
+        let form = site.form_key();
+        // protection: forms-are-of-one-module
+        if let Some(last) = self.last_original.as_ref().filter(|last| last.form == form) {
+            return Ok((Arc::clone(&last.installed), last.is_call));
+        }
+        let is_call = is_call(site);
         let key = (site.module().arch(), site.reserved());
         let displaced = site.displaced();
         let is_told = site.is_told();
-        if let Some(last) = self.last_original.as_ref().filter(|_| !is_told) {
+        if let Some(last) = self.last_original.as_mut().filter(|_| !is_told) {
             // protection: returns-are-those-of-the-bytes
             if last.key == key && *last.displaced == *displaced {
-                return Ok(Arc::clone(&last.installed));
+                (last.form, last.is_call) = (form, is_call);
+                return Ok((Arc::clone(&last.installed), is_call));
             }
         }
         let returns = returns_of(site, displaced)?;
         let installed = Arc::new(Installed::original(site.original(), &returns));
         if !is_told {
             self.last_original = Some(KnownOriginal {
+                form,
+                is_call,
                 key,
                 displaced: displaced.into(),
                 installed: Arc::clone(&installed),
             });
         }
-        Ok(installed)
+        Ok((installed, is_call))
     }
 
     /// The site one of whose stubs or exit stubs contains `addr`.
@@ -649,6 +661,11 @@ impl States {
         });
         code.collect()
     }
+}
+
+/// Whether it is a call site.
+fn is_call(site: &Site) -> bool {
+    site.shape().kind() == SiteKind::Call
 }
 
 /// The offsets in the site to which calls in these bytes of it return, which are its own, without

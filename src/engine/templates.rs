@@ -43,7 +43,7 @@ use crate::memory::short::{self, Bytes};
 use crate::sequence::{
     self, Alike, Assembled, ByteOrder, Class, Environment, Holds, Hole, Holes, Outline, Sequence, Target,
 };
-use crate::site::Site;
+use crate::site::{ModuleId, Site};
 use crate::stackmap::{Constants, Location, LocationKind, Record, Version};
 use crate::verify::{self, Chunk, Content, GateTemplate, OpenField, Place};
 use patchpoint_asm::live::PatchableJump;
@@ -153,6 +153,8 @@ fn are_apart(targets: &[Target], environment: &Environment, end: CodeAddr) -> bo
 /// differs from the one before. With them, a site's first patch in a large transaction takes an eighth
 /// more.
 struct KnownSite {
+    /// With that the next two are the same.
+    form: (ModuleId, u32),
     shape: CallShape,
     trusts_live_outs: bool,
     jump: Option<[Len; 2]>,
@@ -173,6 +175,7 @@ impl KnownSite {
             return None;
         }
         Some(Self {
+            form: site.form_key(),
             shape: site.shape(),
             trusts_live_outs: site.module().trusts_live_outs(),
             jump: jump.map(|jump| [jump.offset, jump.len]),
@@ -189,9 +192,12 @@ impl KnownSite {
             Some((version, locations)) => site.has_record_like((version, locations, &self.live)),
             None => !site.has_record(),
         };
+        let has_shape = || {
+            let trusts_live_outs = site.module().trusts_live_outs();
+            self.shape == site.shape() && self.trusts_live_outs == trusts_live_outs
+        };
         has_record
-            && self.shape == site.shape()
-            && self.trusts_live_outs == site.module().trusts_live_outs()
+            && (self.form == site.form_key() || has_shape())
             && self.jump == jump.map(|jump| [jump.offset, jump.len])
     }
 }

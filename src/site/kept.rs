@@ -146,6 +146,12 @@ impl Sites {
         self.form(self.known(index))
     }
 
+    /// The number of what a site has in common with others.
+    #[inline]
+    pub(super) fn form_number(&self, index: u32) -> u32 {
+        self.known(index).form
+    }
+
     #[inline]
     fn form(&self, site: &KeptSite) -> &SiteForm {
         let form = self.forms.get(site.form as usize);

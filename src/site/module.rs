@@ -601,6 +601,13 @@ impl Site {
         original.expect("what a site displaces begins with its reserved bytes")
     }
 
+    /// What tells whether it is like another: with the same here they are in the same module, and
+    /// differ in their addresses, IDs and what their records say of values.
+    #[inline]
+    pub(crate) fn form_key(&self) -> (ModuleId, u32) {
+        (self.module.id(), self.module.0.sites.form_number(self.index))
+    }
+
     /// The memory in which it is.
     pub(crate) fn memory(&self) -> Result<&Arc<dyn CodeMemory>> {
         self.memory_at(self.addr())
