@@ -141,11 +141,18 @@ fn sites_with_calls_and_sites_without_are_told_apart() {
         bytes.extend(HOST.ret);
         Written { bytes, ..called(id) }
     };
-    let written = [called(1), empty(2), called(3), empty(4)];
-    let text = Text::new(&written);
-    let module = lab.register(&text, &written);
-    module.release();
-    for id in 1..=4 {
+    // In one module, and each in one of its own.
+    let all = [called(1), empty(2), called(3), empty(4)];
+    let alone = [[called(5)], [empty(6)], [called(7)], [empty(8)]];
+    let modules = std::iter::once(&all[..]).chain(alone.iter().map(|one| &one[..]));
+    let texts: Vec<Text> = modules
+        .map(|written| {
+            let text = Text::new(written);
+            lab.register(&text, written).release();
+            text
+        })
+        .collect();
+    for id in 1..=8 {
         let site = lab.engine.sites(id).unwrap()[0].clone();
         lab.engine.patch(id, &plus(1)).unwrap();
         let states = lab.engine.shared.states.lock();
@@ -157,6 +164,7 @@ fn sites_with_calls_and_sites_without_are_told_apart() {
         };
         assert_eq!(*installed.return_offsets, *kept, "{id}");
     }
+    drop(texts);
 }
 
 #[test]
