@@ -57,17 +57,17 @@ pub(super) use trap::{forget_trap, forget_traps, note_opened, note_traps};
 
 use super::calls::Gate;
 use super::installed::Stub;
-use super::lower::{CodePlace, check_and_fill};
+use super::lower::CodePlace;
 use super::prepare::{Preparation, filled_wrong};
 use super::requests::Request;
 use super::state::Status;
 use crate::addr::{CodeAddr, Len};
-use crate::arch::{self, Declared, DeclaredTarget, OnReturn, RegSet};
+use crate::arch::{self, Declared, DeclaredTarget, OnReturn};
 use crate::latency::{self, Stage};
 use crate::memory::StubSlot;
 use crate::memory::short;
 use crate::memory::short::Bytes;
-use crate::sequence::{self, Assembled, Environment, Sequence};
+use crate::sequence::{self, Environment, Sequence};
 use crate::site::Site;
 use crate::verify::{self, Chunk, Place};
 use crate::{Error, Result};
@@ -187,8 +187,8 @@ fn fill(
     Ok(Some(at))
 }
 
-/// A stub with the sequence, assembled, and checked together with the site that jumps there. The
-/// second time that one like it is asked for at this kind of site, it is kept as a template.
+/// A stub with the sequence, assembled and checked: together with the site that jumps there, where that
+/// is not known to do nothing else. The second time that one like it is asked for at this kind of site, it is kept as a template.
 fn assemble(
     preparation: &mut Preparation<'_>,
     patchable_jump: PatchableJump,
@@ -200,12 +200,13 @@ fn assemble(
     let kind = kind.filter(|_| sequence.outline().is_whole());
     let again = kind.filter(|kind| preparation.is_for_template(*kind, sequence));
     let place = CodePlace::Stub(patchable_jump);
-    let lowered = preparation.lower(place, again.is_some(), sequence, environment)?;
+    let knows_gate = preparation.knows_gate();
+    let lowered = preparation.lower((place, knows_gate), again.is_some(), sequence, environment)?;
     let assembled = lowered.assembled;
     let stub = lowered.stub.expect("what is lowered for a stub is in one");
     let addr = stub.slot.addr();
     let mut templates = templates.borrow_mut();
-    if let Some(kind) = kind {
+    if let Some(kind) = kind.filter(|_| !knows_gate) {
         templates.keep_gate(kind, site, &assembled.code, (patchable_jump, addr));
     }
     if let (Some(kind), Some(holes)) = (again, &lowered.holes) {
@@ -219,17 +220,9 @@ fn assemble(
 
 /// The bytes of a site as they are for a thread that arrives: with a jump there, before nops. What
 /// was settled behind the jump, and was checked then, is executed only by threads that are there.
-pub(super) fn going_to(site: &Site, patchable_jump: PatchableJump, to: CodeAddr) -> Result<Assembled> {
+pub(super) fn going_to(site: &Site, patchable_jump: PatchableJump, to: CodeAddr) -> Result<Vec<u8>> {
     let gate = jump(site, patchable_jump, to)?;
-    Ok(Assembled {
-        code: patchable_jump.armed(site.module().arch(), site.reserved(), gate),
-        stub: None,
-        declared: Declared::default(),
-        clobbers: RegSet::EMPTY,
-        return_offsets: Vec::new(),
-        used: patchable_jump.end(),
-        holes: None,
-    })
+    Ok(patchable_jump.armed(site.module().arch(), site.reserved(), gate))
 }
 
 fn invalidate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> Result<Len> {
@@ -245,19 +238,24 @@ fn invalidate(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) 
 /// is the same in all of them.
 fn check_exit(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, to: CodeAddr) -> Result<()> {
     let (site, templates) = (preparation.site, preparation.templates);
-    let kind = preparation.state.lasting.kind;
-    if kind.is_some_and(|kind| templates.borrow().gate(kind).is_some()) {
+    if preparation.knows_gate() {
         return Ok(());
     }
-    let mut assembled = going_to(site, patchable_jump, to)?;
-    assembled.declared.targets.push(DeclaredTarget {
+    let code = going_to(site, patchable_jump, to)?;
+    let exit = DeclaredTarget {
         addr: to,
         on_return: OnReturn::Never,
-    });
-    check_and_fill(preparation.shared, &site.context(&[]), &mut assembled, None)?;
-    if let Some(kind) = kind {
+    };
+    let declared = Declared {
+        targets: vec![exit],
+        ..Declared::default()
+    };
+    let stage = latency::enter(Stage::Verify);
+    verify::check(&site.context(&[]), &code, &[], &declared)?;
+    stage.end();
+    if let Some(kind) = preparation.state.lasting.kind {
         let mut templates = templates.borrow_mut();
-        templates.keep_gate(kind, site, &assembled.code, (patchable_jump, to));
+        templates.keep_gate(kind, site, &code, (patchable_jump, to));
     }
     Ok(())
 }
@@ -324,10 +322,23 @@ fn close(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, to: C
         if gate.admits(lasting.range, to, preparation.sides()) {
             return exchange_jump(preparation, patchable_jump);
         }
+        check_gate(preparation, to, &preparation.new.bytes)?;
     }
     drop(templates);
     put_gate(preparation, patchable_jump, jump(site, patchable_jump, to)?);
     finish(preparation, patchable_jump)
+}
+
+/// Checks that these bytes of the site go to `to`, where gates of its kind are known: the stub was checked
+/// without them.
+fn check_gate(preparation: &Preparation<'_>, to: CodeAddr, bytes: &[u8]) -> Result<()> {
+    let (lasting, templates) = (&preparation.state.lasting, preparation.templates.borrow());
+    let gate = lasting.kind.and_then(|kind| templates.gate(kind));
+    // protection: a-known-gate-goes-to-its-stub
+    match gate.is_none_or(|gate| gate.goes_to(lasting.range, to, bytes)) {
+        true => Ok(()),
+        false => Err(filled_wrong(preparation.site)),
+    }
 }
 
 /// Checks the exchange, by the checker's rule and by the architecture's table, and makes it part of

@@ -41,6 +41,15 @@ pub(super) enum CodePlace {
     Stub(PatchableJump),
 }
 
+/// What needs code that no template makes.
+pub(super) struct NeedsLowering {
+    pub(super) environment: Environment,
+    pub(super) place: CodePlace,
+    pub(super) knows_gate: bool,
+    /// Whether it is to become a template.
+    pub(super) for_template: bool,
+}
+
 /// All that the code of a sequence at a site depends on.
 pub(super) struct Lowering<'a> {
     pub(super) site: &'a Site,
@@ -49,6 +58,9 @@ pub(super) struct Lowering<'a> {
     /// The return offsets that the site has to keep.
     pub(super) return_offsets: &'a [u32],
     pub(super) place: CodePlace,
+    /// Whether gates of such sites are known: then a stub is checked without its site, which is looked at
+    /// when it is closed.
+    pub(super) knows_gate: bool,
     /// Whose code it is.
     pub(super) owner: CodeOwner,
     /// Whether a template is to be made of it.
@@ -57,6 +69,7 @@ pub(super) struct Lowering<'a> {
 
 /// The code: checked, and its stub in place.
 pub(super) struct Lowered {
+    /// Without the bytes of a site whose gate is known.
     pub(super) assembled: Assembled,
     pub(super) stub: Option<Box<Stub>>,
     /// Where values are in a stub of which a template is to be made.
@@ -74,7 +87,8 @@ impl Lowering<'_> {
             CodePlace::Stub(jump) => self.in_stub(shared, (&context, jump), &mut stub),
         };
         let lowered = lowered.and_then(|(mut assembled, holes)| {
-            check_and_fill(shared, &context, &mut assembled, stub.as_deref_mut())?;
+            self.check(&context, &mut assembled)?;
+            fill(shared, &mut assembled, stub.as_deref_mut())?;
             Ok((assembled, holes))
         });
         match lowered {
@@ -131,12 +145,33 @@ impl Lowering<'_> {
         *stub = Some(Stub::empty(slot, self.owner));
         let body = lowered.place(addr)?;
         let assembled = Assembled {
+            code: match self.knows_gate {
+                true => Vec::new(),
+                false => super::live::going_to(self.site, jump, addr)?,
+            },
             stub: Some(body.code),
             declared: body.declared,
             clobbers: body.clobbers,
-            ..super::live::going_to(self.site, jump, addr)?
+            return_offsets: Vec::new(),
+            used: jump.end(),
+            holes: None,
         };
         Ok((assembled, body.holes))
+    }
+
+    /// Checks the code. Where a stub is not accepted alone, it is checked with its site, also for the
+    /// error.
+    fn check(&self, context: &SiteContext<'_>, assembled: &mut Assembled) -> Result<()> {
+        if let (CodePlace::Stub(jump), true, Some(stub)) = (self.place, self.knows_gate, &assembled.stub) {
+            let (addr, bytes) = (stub.addr, &*stub.bytes);
+            let _stage = latency::enter(Stage::Verify);
+            // protection: stubs-are-checked-alone-by-the-checker
+            if verify::check_stub(context, Chunk { addr, bytes }, &assembled.declared).is_ok() {
+                return Ok(());
+            }
+            assembled.code = super::live::going_to(self.site, jump, addr)?;
+        }
+        check(context, assembled)
     }
 }
 
@@ -147,16 +182,26 @@ pub(super) fn check_and_fill(
     assembled: &mut Assembled,
     stub: Option<&mut Stub>,
 ) -> Result<()> {
+    check(context, assembled)?;
+    fill(shared, assembled, stub)
+}
+
+/// Checks site and stub together.
+fn check(context: &SiteContext<'_>, assembled: &mut Assembled) -> Result<()> {
     let chunk = assembled.stub.as_ref().map(|stub| Chunk {
         addr: stub.addr,
         bytes: &stub.bytes,
     });
-    let stage = latency::enter(Stage::Verify);
+    let _stage = latency::enter(Stage::Verify);
     // protection: checked-by-the-checker
     let checked = verify::check(context, &assembled.code, chunk.as_slice(), &assembled.declared)?;
-    stage.end();
     // Of what the bytes do, the checker is believed.
     assembled.return_offsets = checked.return_offsets;
+    Ok(())
+}
+
+/// Puts the stub, which was checked, in place.
+fn fill(shared: &Shared, assembled: &mut Assembled, stub: Option<&mut Stub>) -> Result<()> {
     if let Some(code) = assembled.stub.take() {
         let stub = stub.expect("whoever assembles a stub has a slot for it");
         stub.calls = assembled
@@ -181,6 +226,7 @@ pub(super) struct Ahead {
     environment: Environment,
     return_offsets: ReturnOffsets,
     place: CodePlace,
+    knows_gate: bool,
     owner: CodeOwner,
     for_template: bool,
     /// Made with the lock.
@@ -212,14 +258,15 @@ impl Ahead {
                 exit_stubs, mut new, ..
             } = preparation;
             match needed {
-                Some((environment, place, for_template)) => found.push(Self {
+                Some(needed) => found.push(Self {
                     version,
                     sequence: sequence.clone(),
-                    environment,
+                    environment: needed.environment,
                     return_offsets: std::mem::take(&mut new.return_offsets),
-                    place,
+                    place: needed.place,
+                    knows_gate: needed.knows_gate,
                     owner,
-                    for_template,
+                    for_template: needed.for_template,
                     exit_stubs,
                     lowered: None,
                     site: site.into_owned(),
@@ -243,6 +290,7 @@ impl Ahead {
             environment: &self.environment,
             return_offsets: &self.return_offsets,
             place: self.place,
+            knows_gate: self.knows_gate,
             owner: self.owner,
             for_template: self.for_template,
         };

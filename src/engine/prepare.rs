@@ -10,7 +10,7 @@ use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
 use super::exits::{ExitResumption, ExitRooms, Role};
 use super::installed::{Held, Installed, Stub};
 use super::live::{self, ExchangeRoom, JumpExchange};
-use super::lower::{CodePlace, Lowered, Lowering, check_and_fill};
+use super::lower::{CodePlace, Lowered, Lowering, NeedsLowering, check_and_fill};
 use super::observe::{Boxed, CodeOwner, Event};
 use super::requests::{IfInvalid, Request, Requests};
 use super::state::{self, SiteState, StateIndex, States, Status};
@@ -273,7 +273,7 @@ impl<'a> Preparation<'a> {
         environment: &Environment,
     ) -> Result<Len> {
         let again = kind.filter(|kind| self.is_for_template(*kind, sequence));
-        let lowered = self.lower(CodePlace::Site, again.is_some(), sequence, environment)?;
+        let lowered = self.lower((CodePlace::Site, false), again.is_some(), sequence, environment)?;
         let assembled = lowered.assembled;
         let _stage = latency::enter(Stage::Assemble);
         if let Some(kind) = again.filter(|_| lowered.stub.is_none()) {
@@ -314,7 +314,7 @@ impl<'a> Preparation<'a> {
     #[inline(always)] // As `Lowering::lower`.
     pub(super) fn lower(
         &mut self,
-        place: CodePlace,
+        (place, knows_gate): (CodePlace, bool),
         for_template: bool,
         sequence: &Sequence,
         environment: &Environment,
@@ -325,6 +325,7 @@ impl<'a> Preparation<'a> {
             environment,
             return_offsets: &self.new.return_offsets,
             place,
+            knows_gate,
             owner: self.owner(),
             for_template,
         };
@@ -341,9 +342,8 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// Whether the sequence needs code that no template makes, where that is, and whether it is to
-    /// become a template. What is refused needs none.
-    pub(super) fn needs_lowering(&mut self, sequence: &Sequence) -> Option<(Environment, CodePlace, bool)> {
+    /// Whether the sequence needs code that no template makes. What is refused needs none.
+    pub(super) fn needs_lowering(&mut self, sequence: &Sequence) -> Option<NeedsLowering> {
         let lasting = &self.state.lasting;
         state::check_changeable(self.site, self.old.status).ok()?;
         let (kind, place) = match (&lasting.live, self.site.module().is_live()) {
@@ -355,17 +355,29 @@ impl<'a> Preparation<'a> {
             (_, true) => return None,
             (_, false) => (self.kind(sequence.outline()), CodePlace::Site),
         };
+        let knows_gate = place != CodePlace::Site && self.knows_gate();
         let has_template = |kind| {
             let templates = self.templates.borrow();
             let template = templates.template((kind, sequence.outline()), &lasting.template);
-            template.is_some() && (place == CodePlace::Site || templates.gate(kind).is_some())
+            template.is_some() && (place == CodePlace::Site || knows_gate)
         };
         if kind.is_some_and(has_template) {
             return None;
         }
         let environment = self.environment(sequence, None).ok()?;
         let for_template = kind.is_some_and(|kind| self.is_for_template(kind, sequence));
-        Some((environment, place, for_template))
+        Some(NeedsLowering {
+            environment,
+            place,
+            knows_gate,
+            for_template,
+        })
+    }
+
+    /// Whether the gate of a site of this kind is known: then it is [compared](live) when it is closed.
+    pub(super) fn knows_gate(&self) -> bool {
+        let kind = self.state.lasting.kind;
+        kind.is_some_and(|kind| self.templates.borrow().gate(kind).is_some())
     }
 
     /// Says which bytes are to be installed, and the offsets to which calls of them return.

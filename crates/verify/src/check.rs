@@ -49,5 +49,18 @@ pub fn check(
 ) -> Result<Checked> {
     let isa = isa(site.arch);
     let policy = Policy::of(site, isa, declared)?;
-    walk::walk(site, isa, &policy, code, stubs, declared)
+    walk::walk(site, isa, &policy, Some(code), stubs, declared)
+}
+
+/// Checks the stub of a live site, whose own bytes go there by a gate that is
+/// [admitted](crate::GateTemplate::goes_to), and changes nothing before. What is accepted here is accepted
+/// by [`check`] together with such a site.
+///
+/// # Errors
+/// As [`check`]; besides where the stub goes into the site, or that has return offsets to keep: then
+/// `check` has to be asked.
+pub fn check_stub(site: &SiteContext<'_>, stub: Chunk<'_>, declared: &Declared) -> Result<Checked> {
+    let isa = isa(site.arch);
+    let policy = Policy::of(site, isa, declared)?;
+    walk::walk(site, isa, &policy, None, &[stub], declared)
 }

@@ -117,7 +117,7 @@ mod tests;
 
 pub use branches::{DirectBranch, branches_to};
 pub use call::{check_call, check_leaving};
-pub use check::check;
+pub use check::{check, check_stub};
 pub use chunk::Chunk;
 pub use error::{Error, ErrorKind, InstructionAt, Result};
 pub use exchange::{check_exchange, check_rewrite, check_trap};

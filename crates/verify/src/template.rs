@@ -45,6 +45,7 @@
 //! own, [`GateTemplate`].
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use llvm_stackmaps::addr::{CodeAddr, CodeRange};
 use patchpoint_isa::{Declared, SiteContext};
@@ -53,7 +54,7 @@ use smallvec::SmallVec;
 use super::chunk::Chunk;
 use super::dispatch::isa;
 use super::exchange::{check_exchange, check_rewrite, check_trap, first_of};
-use super::facts::ExchangePlace;
+use super::facts::{Dest, ExchangePlace, Flow};
 use super::field::OpenField;
 
 /// What has to be in an open field.
@@ -299,6 +300,20 @@ impl Template {
     }
 }
 
+/// Whether a gate is nops, and a jump to a stub: whoever comes there finds everything as it was before the
+/// site.
+fn only_jumps(site: &SiteContext<'_>, gate: Chunk<'_>, stub: CodeAddr) -> bool {
+    let mut code = Vec::new();
+    let decoded = (isa(site.arch).decode)(gate.addr.get(), gate.bytes, &mut code);
+    decoded.is_ok()
+        && code.split_last().is_some_and(|(jump, before)| {
+            let goes = jump.flow == Flow::Jump(Dest::Address(stub.get()));
+            let changes = !jump.writes.is_empty() || jump.flags || jump.is_closed() || jump.refused.is_some();
+            // protection: gates-do-nothing-but-jump
+            goes && !changes && before.iter().all(|facts| facts.nop)
+        })
+}
+
 /// Whether a set has a number; it has none above 31.
 #[inline]
 fn is_in(set: u32, number: usize) -> bool {
@@ -306,7 +321,8 @@ fn is_in(set: u32, number: usize) -> bool {
 }
 
 /// The gate of a live site, checked once: what is before the patchable jump, and the jump. It may be
-/// written again with another target, at sites at which the jump lies alike.
+/// written again with another target, at sites at which the jump lies alike. What comes after it in the
+/// stub can be checked without it: see [`check_stub`](super::check_stub).
 #[derive(Clone, Debug)]
 pub struct GateTemplate {
     /// The site up to the end of the jump.
@@ -334,6 +350,9 @@ impl GateTemplate {
             addr: site.addr,
             bytes: code.get(..end)?,
         };
+        if !only_jumps(site, gate, stub) {
+            return None;
+        }
         let code = Template::of_code(site, gate, &Declared::default(), &|to| to == stub.get())?;
         let is_jump = |field: &OpenField| field.counts_from.is_some() && field.at >= at;
         (code.fields.len() == 1 && code.fields.iter().all(is_jump)).then_some(Self {
@@ -363,10 +382,21 @@ impl GateTemplate {
         let is_alike = old.get(end..) == new.get(end..) && old.get(..self.at) == new.get(..self.at);
         is_alike
             && is_one_store
-            && self
-                .code
-                .admits(Place::Site(site), new_gate, &[Content::Target(stub)])
+            && self.goes_to(site, stub, new_gate)
             && self.is_among(&self.before, old_gate)
+    }
+
+    /// Whether a site that holds `code` does nothing but go to a stub: then it and a stub that passes
+    /// [`check_stub`](super::check_stub) would pass [`check`](super::check).
+    #[inline]
+    #[must_use]
+    pub fn goes_to(&self, site: CodeRange, stub: CodeAddr, code: &[u8]) -> bool {
+        let gate = code.get(..self.code.code.len());
+        let goes = |gate| {
+            self.code
+                .admits(Place::Site(site), gate, &[Content::Target(stub)])
+        };
+        gate.is_some_and(goes)
     }
 
     /// Whether a site that holds `old` may be rewritten as `new`, in which the jump goes to a stub,
@@ -382,9 +412,7 @@ impl GateTemplate {
         };
         // protection: rewriting-ends-with-the-gate
         old.get(end..) == new.get(end..)
-            && self
-                .code
-                .admits(Place::Site(site), new_gate, &[Content::Target(stub)])
+            && self.goes_to(site, stub, new_gate)
             && self.is_among(&self.rewritten, old_gate)
     }
 

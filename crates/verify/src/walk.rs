@@ -75,15 +75,18 @@ struct Walk<'a> {
     clobbers: RegSet,
 }
 
-/// Checks everything that depends on the code.
+/// Checks everything that depends on the code. Without that of the site, control enters at the first
+/// stub.
 pub(super) fn walk(
     site: &SiteContext<'_>,
     isa: &Isa,
     policy: &Policy,
-    code: &[u8],
+    code: Option<&[u8]>,
     stubs: &[Chunk<'_>],
     declared: &Declared,
 ) -> Result<Checked> {
+    let all = stubs.iter().map(|stub| stub.bytes.len());
+    let len = all.sum::<usize>() + code.map_or(0, <[u8]>::len);
     let mut walk = Walk {
         site,
         isa,
@@ -91,12 +94,22 @@ pub(super) fn walk(
         declared,
         parts: Vec::with_capacity(stubs.len() + 1),
         // As many as there mostly are: allocators are quick for a kilobyte, and not for much more.
-        code: Vec::with_capacity(code.len() / 6 + 1),
+        code: Vec::with_capacity(len / 6 + 1),
         states: Vec::new(),
         pending: Vec::with_capacity(4),
         clobbers: RegSet::EMPTY,
     };
-    walk.decode(code, stubs)?;
+    match code {
+        Some(code) => walk.decode_site(code)?,
+        None => walk.leave_out_site()?,
+    }
+    walk.decode(stubs)?;
+    // protection: checker-empty-stub
+    if walk.code.is_empty() {
+        return Err(Error::StubEnd {
+            at: walk.describe(site.addr.get()),
+        });
+    }
     walk.check_return_offsets()?;
     walk.run()?;
     Ok(Checked {
@@ -108,7 +121,7 @@ pub(super) fn walk(
 impl<'a> Walk<'a> {
     // ---- rule 1: decoding ----
 
-    fn decode(&mut self, code: &'a [u8], stubs: &[Chunk<'a>]) -> Result<()> {
+    fn decode_site(&mut self, code: &'a [u8]) -> Result<()> {
         let needed = self.site.shape.reserved();
         // protection: checker-exact-length
         if code.len() as u64 != u64::from(needed.get()) || code.is_empty() {
@@ -118,7 +131,24 @@ impl<'a> Walk<'a> {
                 have: code.len() as u64,
             });
         }
-        self.decode_part(self.site.addr, code)?;
+        self.decode_part(self.site.addr, code)
+    }
+
+    /// The site is there, but has no instructions to which anything could go.
+    fn leave_out_site(&mut self) -> Result<()> {
+        let len = self.site.shape.reserved().get();
+        let (start, end) = self.range(self.site.addr, len.into())?;
+        self.parts.push(CodePart {
+            start,
+            end,
+            bytes: &[],
+            first: 0,
+            last: 0,
+        });
+        Ok(())
+    }
+
+    fn decode(&mut self, stubs: &[Chunk<'a>]) -> Result<()> {
         for stub in stubs {
             self.decode_part(stub.addr, stub.bytes)?;
         }
@@ -126,17 +156,23 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn decode_part(&mut self, addr: CodeAddr, bytes: &'a [u8]) -> Result<()> {
+    /// Where a part starts and ends that is free of the others.
+    fn range(&self, addr: CodeAddr, len: u64) -> Result<(u64, u64)> {
         let start = addr.get();
         // protection: checker-stubs-do-not-overlap
         let free = |end: &u64| self.parts.iter().all(|p| *end <= p.start || p.end <= start);
-        let Some(end) = start.checked_add(bytes.len() as u64).filter(free) else {
-            return Err(Error::Overlap {
+        match start.checked_add(len).filter(free) {
+            Some(end) => Ok((start, end)),
+            None => Err(Error::Overlap {
                 site: SiteName::of(self.site),
                 stub: self.parts.len().saturating_sub(1) as u64,
                 addr,
-            });
-        };
+            }),
+        }
+    }
+
+    fn decode_part(&mut self, addr: CodeAddr, bytes: &'a [u8]) -> Result<()> {
+        let (start, end) = self.range(addr, bytes.len() as u64)?;
         let first = self.code.len();
         let decoded = self.decode_bytes(start, bytes);
         self.parts.push(CodePart {

@@ -22,7 +22,7 @@
 //! another note is in force.
 
 use super::exchange::TrapNote;
-use super::{JumpExchange, OriginalCode, jump, refused};
+use super::{JumpExchange, OriginalCode, check_gate, jump, refused};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::exchange;
 use crate::engine::exit_stub::ExitStubKind;
@@ -81,6 +81,7 @@ pub(super) fn change(
     let mut new = short::of(original);
     if !restores {
         patchable_jump.put(jump(site, patchable_jump, to)?, &mut new);
+        check_gate(preparation, to, &new)?;
     }
     let memory = site.memory()?;
     let first = |bytes: &[u8]| bytes.get(..trap.len()).map(short::of);

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::arch::OnReturn;
+use crate::engine::live::check_gate;
+use crate::engine::prepare::Preparation;
 use crate::publish::GracePeriod;
 use crate::sequence::Field;
 
@@ -190,4 +192,50 @@ fn a_gate_whose_site_was_written_by_others_is_refused() {
         .unwrap();
     engine.patch_site(&site, &adding(0x2000)).unwrap();
     assert_eq!(call(&module, "any_3", 1), 0x2001);
+}
+
+/// Where its gate is known, a stub is checked without its site; and refused for what it does.
+#[test]
+fn a_stub_is_checked_also_where_its_gate_is_known() {
+    let engine = engine();
+    let module = live_module(&engine);
+    let site = site(&engine, 104);
+    engine.patch_site(&site, &adding(0x1000)).unwrap();
+    let slots = engine.stub_stats().slots;
+    // hlt
+    let refused = engine
+        .patch_site(&site, &Sequence::new().raw(&[0xf4]))
+        .unwrap_err();
+    assert!(
+        matches!(&refused, Error::Check(crate::verify::Error::Refused { at, .. }) if at.stub == Some(0)),
+        "{refused}"
+    );
+    assert_eq!(engine.stub_stats().slots, slots);
+    engine
+        .patch_site(&site, &adding(3).add(result(), 0x7777_u64))
+        .unwrap();
+    assert_eq!(call(&module, "any_4", 5), 0x777f);
+}
+
+#[test]
+fn a_gate_that_goes_past_its_stub_is_refused() {
+    let engine = engine();
+    let _module = live_module(&engine);
+    let site = site(&engine, 105);
+    engine.patch_site(&site, &adding(0x1000)).unwrap();
+    let mut states = engine.shared.states.lock();
+    let index = states.index_of(&site, || panic!("it is registered")).unwrap();
+    let room = states.installed_room();
+    let preparation = Preparation::new(&engine.shared, &states, index, &site, false, room);
+    let installed = preparation.old.bytes.clone();
+    let stub = preparation.old.stub.as_ref().unwrap().slot.addr();
+    check_gate(&preparation, stub, &installed).unwrap();
+    for to in [stub.get() + 1, site.addr().get()] {
+        let refused = check_gate(&preparation, CodeAddr::new(to), &installed).unwrap_err();
+        assert!(
+            matches!(&refused, Error::Check(crate::verify::Error::Filled { .. })),
+            "{refused}"
+        );
+    }
+    preparation.release();
 }

@@ -1,7 +1,7 @@
 //! Stubs, and the gates of the sites that jump to them.
 
 use super::*;
-use crate::Error;
+use crate::{Error, check_stub};
 
 const STUB: u64 = 0x5000;
 /// The site's length.
@@ -77,6 +77,82 @@ fn a_stub_is_admitted_anywhere_with_its_targets_and_its_end() {
             assert!(!template.admits(place, &body, &contents(site)), "{place:?}");
         }
     }
+}
+
+/// What `check` says of a stub with its site, and `check_stub` without.
+fn both(body: &[u8], at: &SiteContext<'_>, declared: &Declared) -> (bool, bool) {
+    let (code, _) = code(at.addr.get(), STUB);
+    let stub = Chunk {
+        addr: CodeAddr::new(STUB),
+        bytes: body,
+    };
+    let together = check(at, &code, &[stub], declared).is_ok();
+    (together, check_stub(at, stub, declared).is_ok())
+}
+
+#[test]
+fn a_stub_without_its_site_is_checked_by_the_same_rules() {
+    let (site, declared) = (at(AT), declared());
+    let (_, body) = code(AT, STUB);
+    assert_eq!(both(&body, &site, &declared), (true, true));
+    for at in 0..body.len() {
+        for bit in 0..8 {
+            let mut other = body.clone();
+            other[at] ^= 1 << bit;
+            let (together, alone) = both(&other, &site, &declared);
+            // The last jump may go into the site then.
+            assert!(together == alone || at > 20 && together, "{at} {bit}");
+        }
+    }
+    // What is not declared, and code that runs off its end, or is cut off.
+    assert_eq!(both(&body, &site, &Declared::default()), (false, false));
+    for len in 0..body.len() {
+        assert_eq!(both(&body[..len], &site, &declared), (false, false), "{len}");
+    }
+}
+
+#[test]
+fn a_stub_that_needs_its_site_is_refused_without() {
+    let (site, declared) = (at(AT), declared());
+    let (_, mut body) = code(AT, STUB);
+    body[20..].copy_from_slice(&jump(STUB + 20, AT + 6));
+    assert_eq!(both(&body, &site, &declared), (true, false));
+    let (_, body) = code(AT, STUB);
+    let keeps = SiteContext {
+        return_offsets: &[6],
+        ..site
+    };
+    assert_eq!(both(&body, &keeps, &declared), (true, false));
+    // A stub in its site, and one behind the end of all addresses.
+    let inside = Chunk {
+        addr: CodeAddr::new(AT + 15),
+        bytes: &body,
+    };
+    assert!(matches!(
+        check_stub(&site, inside, &declared),
+        Err(Error::Overlap { .. })
+    ));
+    let last = at(u64::MAX - 3);
+    let refused = check_stub(&last, inside, &declared);
+    assert!(matches!(refused, Err(Error::Overlap { .. })));
+}
+
+#[test]
+fn a_gate_does_nothing_but_jump() {
+    let site = at(AT);
+    let gate = |before: u8| {
+        let mut code = vec![before];
+        code.extend(jump(AT + 1, STUB));
+        code.extend([0x66, 0x90].repeat(5));
+        GateTemplate::of(&site, &code, (1, 6), CodeAddr::new(STUB))
+    };
+    let (nop, int3) = (gate(0x90), gate(0xcc));
+    assert!(nop.is_some() && int3.is_none());
+    let (first, _) = code(AT, STUB);
+    let nop = nop.unwrap();
+    assert!(nop.goes_to(range(AT), CodeAddr::new(STUB), &first));
+    assert!(!nop.goes_to(range(AT), CodeAddr::new(STUB + 1), &first));
+    assert!(!nop.goes_to(range(AT), CodeAddr::new(STUB), &first[..5]));
 }
 
 #[test]
