@@ -7,7 +7,7 @@ use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::{SiteContext, SiteName};
 
 use super::dispatch::isa;
-use super::facts::{Dest, Facts, Flow, Sort};
+use super::facts::{DecodedCode, Dest, Facts, Flow, Sort};
 use crate::error::{Error, Result};
 
 /// Checks that `new` is the call or jump `old`, which is at the site, but with the target `to`:
@@ -61,7 +61,7 @@ pub fn check_leaving(site: &SiteContext<'_>, at: CodeAddr, stub: &[u8], to: Code
 /// The branch that all of the bytes are, and its target.
 fn branch(site: &SiteContext<'_>, bytes: &[u8]) -> Option<(Sort, u64)> {
     let isa = isa(site.arch);
-    let mut code = Vec::new();
+    let mut code = DecodedCode::new();
     (isa.decode)(site.addr.get(), bytes, &mut code).ok()?;
     match code.as_slice() {
         [one] => direct(one),

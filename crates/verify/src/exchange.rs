@@ -1,6 +1,5 @@
 //! The rule for sites that are changed while threads execute them.
 
-use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 #[cfg(test)]
@@ -8,7 +7,7 @@ use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::{SiteContext, SiteName};
 
 use super::dispatch::isa;
-use super::facts::{Dest, Exchange, Facts, Flow};
+use super::facts::{DecodedCode, Dest, Exchange, Facts, Flow};
 use crate::error::{Error, Result};
 
 /// Checks that `old`, which the site holds, can be made `new` under execution: all bytes that
@@ -129,7 +128,7 @@ fn not_a_trap(site: &SiteContext<'_>) -> Error {
 
 /// The first instruction of the bytes of a site.
 pub(super) fn first_of(site: &SiteContext<'_>, bytes: &[u8]) -> Option<Facts> {
-    let mut code = Vec::new();
+    let mut code = DecodedCode::new();
     // Whatever follows it may not decode.
     let _ = (isa(site.arch).decode)(site.addr.get(), bytes, &mut code);
     code.first()
@@ -139,7 +138,7 @@ pub(super) fn first_of(site: &SiteContext<'_>, bytes: &[u8]) -> Option<Facts> {
 
 /// The instruction that holds the byte at `addr`.
 fn containing(site: &SiteContext<'_>, bytes: &[u8], addr: u64) -> Result<Option<Facts>> {
-    let mut code = Vec::new();
+    let mut code = DecodedCode::new();
     let decoded = (isa(site.arch).decode)(site.addr.get(), bytes, &mut code);
     Ok(code
         .into_iter()

@@ -2,7 +2,6 @@
 //! architecture fills them.
 
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
 
 use llvm_stackmaps::addr::{CodeRange, DwarfReg};
@@ -187,8 +186,12 @@ pub(super) struct Undecodable {
     pub(super) cut_off: bool,
 }
 
+/// The instructions of code. Those of most sites and stubs are in no memory of their own: that is a tenth
+/// of what it takes to check them.
+pub(super) type DecodedCode = SmallVec<[Facts; 8]>;
+
 /// Decodes all bytes at an address.
-pub(super) type Decode = fn(u64, &[u8], &mut Vec<Facts>) -> Result<(), Undecodable>;
+pub(super) type Decode = fn(u64, &[u8], &mut DecodedCode) -> Result<(), Undecodable>;
 
 /// The target and the length of the call with which bytes at an address begin.
 pub(super) type PatchpointCall = fn(u64, &[u8]) -> Option<(u64, u32)>;

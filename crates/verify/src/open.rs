@@ -6,14 +6,12 @@
 //! several instructions make. The decoder knows the steps of a constant, as the checker follows
 //! them: a shift moves what was there before it.
 
-use alloc::vec::Vec;
-
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
 use smallvec::SmallVec;
 
 use super::chunk::Chunk;
-use super::facts::{Constant, Decode, Dest, Facts, Flow, StackStore, Step};
+use super::facts::{Constant, Decode, DecodedCode, Dest, Facts, Flow, StackStore, Step};
 use super::field::OpenField;
 
 /// The fields of an instruction, which starts at 0.
@@ -51,7 +49,7 @@ pub(super) fn fields(
     open: Open,
 ) -> Option<SmallVec<[OpenField; 4]>> {
     let start = code.addr.get();
-    let mut all = Vec::new();
+    let mut all = DecodedCode::new();
     decode(start, code.bytes, &mut all).ok()?;
     let mut fields = SmallVec::<[OpenField; 4]>::new();
     let mut chains = Chains::default();

@@ -6,7 +6,7 @@ use core::ops::Range;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::Arch;
 
-use super::facts::{Dest, Facts, Flow};
+use super::facts::{DecodedCode, Dest, Facts, Flow};
 use super::nops;
 use crate::error::{Error, Result};
 
@@ -54,7 +54,7 @@ pub fn original(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Result<Original> {
     if nops::are_nops(arch, bytes) {
         return Ok(Original::Nops);
     }
-    let mut code = Vec::with_capacity(bytes.len() / 3);
+    let mut code = DecodedCode::with_capacity(bytes.len() / 3);
     (isa.decode)(addr.get(), bytes, &mut code).map_err(|fault| {
         let what = match fault.cut_off {
             true => "is cut off by the end of the reserved bytes",
@@ -118,7 +118,7 @@ pub fn is_jump(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> bool {
 }
 
 fn is_one(arch: Arch, addr: CodeAddr, bytes: &[u8], it: impl Fn(&Facts) -> bool) -> bool {
-    let mut code = Vec::new();
+    let mut code = DecodedCode::new();
     let wraps = addr.get().checked_add(bytes.len() as u64).is_none();
     let decodes = !wraps && (super::dispatch::isa(arch).decode)(addr.get(), bytes, &mut code).is_ok();
     decodes && matches!(code.as_slice(), [one] if it(one))
@@ -140,7 +140,7 @@ pub fn patchpoint_prefix(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Len {
 
 /// The instructions of a function, as far as they decode.
 #[derive(Default)]
-pub struct DecodedFunction(Vec<Facts>);
+pub struct DecodedFunction(DecodedCode);
 
 impl DecodedFunction {
     /// Decodes a function from its start. Behind bytes that do not decode, which may be data, it
@@ -193,8 +193,8 @@ impl DecodedFunction {
     }
 }
 
-fn decodable(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> Vec<Facts> {
-    let mut code = Vec::new();
+fn decodable(arch: Arch, addr: CodeAddr, bytes: &[u8]) -> DecodedCode {
+    let mut code = DecodedCode::new();
     if addr.get().checked_add(bytes.len() as u64).is_some() {
         // What precedes the first undecodable instruction is kept.
         let _ = (super::dispatch::isa(arch).decode)(addr.get(), bytes, &mut code);

@@ -45,7 +45,6 @@
 //! own, [`GateTemplate`].
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use llvm_stackmaps::addr::{CodeAddr, CodeRange};
 use patchpoint_isa::{Declared, SiteContext};
@@ -54,7 +53,7 @@ use smallvec::SmallVec;
 use super::chunk::Chunk;
 use super::dispatch::isa;
 use super::exchange::{check_exchange, check_rewrite, check_trap, first_of};
-use super::facts::{Dest, ExchangePlace, Flow};
+use super::facts::{DecodedCode, Dest, ExchangePlace, Flow};
 use super::field::OpenField;
 
 /// What has to be in an open field.
@@ -303,7 +302,7 @@ impl Template {
 /// Whether a gate is nops, and a jump to a stub: whoever comes there finds everything as it was before the
 /// site.
 fn only_jumps(site: &SiteContext<'_>, gate: Chunk<'_>, stub: CodeAddr) -> bool {
-    let mut code = Vec::new();
+    let mut code = DecodedCode::new();
     let decoded = (isa(site.arch).decode)(gate.addr.get(), gate.bytes, &mut code);
     decoded.is_ok()
         && code.split_last().is_some_and(|(jump, before)| {

@@ -10,10 +10,11 @@ use alloc::vec::Vec;
 
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::{Declared, OnReturn, RegSet, SiteContext, SiteKind, SiteName};
+use smallvec::SmallVec;
 
 use super::chunk::Chunk;
 use super::constants::Constants;
-use super::facts::{Dest, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
+use super::facts::{DecodedCode, Dest, Facts, Flow, Isa, StackPointer, StackStore, Undecodable};
 use super::policy::{self, Policy};
 use crate::error::{Error, InstructionAt, Result};
 
@@ -49,7 +50,7 @@ struct CodePart<'a> {
 
 /// Where a store goes, from and to, from the stack pointer as it was on entry to the site; `None`
 /// where that is not known.
-fn stored(store: StackStore, before: PathState) -> Option<(i64, i64)> {
+fn stored(store: StackStore, before: &PathState) -> Option<(i64, i64)> {
     let (from, to) = match store {
         StackStore::Range(from, to) => (from, to),
         StackStore::Indexed { index, disp, size } => {
@@ -68,10 +69,10 @@ struct Walk<'a> {
     policy: &'a Policy,
     declared: &'a Declared,
     /// The site, then the stubs.
-    parts: Vec<CodePart<'a>>,
-    code: Vec<Facts>,
-    states: Vec<Option<PathState>>,
-    pending: Vec<usize>,
+    parts: SmallVec<[CodePart<'a>; 2]>,
+    code: DecodedCode,
+    states: SmallVec<[Option<PathState>; 8]>,
+    pending: SmallVec<[usize; 4]>,
     clobbers: RegSet,
 }
 
@@ -85,18 +86,15 @@ pub(super) fn walk(
     stubs: &[Chunk<'_>],
     declared: &Declared,
 ) -> Result<Checked> {
-    let all = stubs.iter().map(|stub| stub.bytes.len());
-    let len = all.sum::<usize>() + code.map_or(0, <[u8]>::len);
     let mut walk = Walk {
         site,
         isa,
         policy,
         declared,
-        parts: Vec::with_capacity(stubs.len() + 1),
-        // As many as there mostly are: allocators are quick for a kilobyte, and not for much more.
-        code: Vec::with_capacity(len / 6 + 1),
-        states: Vec::new(),
-        pending: Vec::with_capacity(4),
+        parts: SmallVec::new(),
+        code: DecodedCode::new(),
+        states: SmallVec::new(),
+        pending: SmallVec::new(),
         clobbers: RegSet::EMPTY,
     };
     match code {
@@ -287,7 +285,7 @@ impl<'a> Walk<'a> {
             written: RegSet::EMPTY,
             known: Constants::default(),
         };
-        self.join(0, 0, entry)?;
+        self.join(0, 0, &entry)?;
         while let Some(index) = self.pending.pop() {
             self.visit(index)?;
         }
@@ -295,36 +293,40 @@ impl<'a> Walk<'a> {
     }
 
     /// Control comes to `to` from `from` with `state`.
-    fn join(&mut self, from: usize, to: usize, state: PathState) -> Result<()> {
+    fn join(&mut self, from: usize, to: usize, state: &PathState) -> Result<()> {
         let Some(slot) = self.states.get_mut(to) else {
             return Ok(());
         };
-        let joined = match *slot {
-            None => state,
+        match slot {
+            None => *slot = Some(*state),
             // protection: checker-stack-joins
             Some(before) if before.depth != state.depth => {
+                let (depth, other) = (state.depth, before.depth);
                 return Err(Error::StackJoin {
                     at: self.at(to),
                     from: self.offset(from),
-                    depth: state.depth,
-                    other: before.depth,
+                    depth,
+                    other,
                 });
             }
-            Some(before) => PathState {
-                depth: state.depth,
-                written: state.written.union(before.written),
-                known: before.known.and(state.known),
-            },
-        };
-        if *slot != Some(joined) {
-            *slot = Some(joined);
-            self.pending.push(to);
+            Some(before) => {
+                let joined = PathState {
+                    depth: state.depth,
+                    written: state.written.union(before.written),
+                    known: before.known.and(state.known),
+                };
+                if *before == joined {
+                    return Ok(());
+                }
+                *before = joined;
+            }
         }
+        self.pending.push(to);
         Ok(())
     }
 
     fn visit(&mut self, index: usize) -> Result<()> {
-        let (Some(&facts), Some(&Some(before))) = (self.code.get(index), self.states.get(index)) else {
+        let (Some(facts), Some(Some(before))) = (self.code.get(index), self.states.get(index)) else {
             return Ok(());
         };
         // protection: checker-refused-instructions
@@ -336,24 +338,25 @@ impl<'a> Walk<'a> {
         }
         // protection: checker-clobbers
         self.check_writes(index, facts.writes)?;
-        self.check_flags(index, &facts)?;
+        self.check_flags(index, facts)?;
         // protection: checker-red-zone
-        self.check_store(index, &facts, before)?;
-        let after = PathState {
-            depth: self.moved(index, &facts, before.depth)?,
+        self.check_store(index, facts, before)?;
+        let after = &PathState {
+            depth: self.moved(index, facts, before.depth)?,
             written: before.written.union(facts.writes),
-            known: before.known.after(&facts),
+            known: before.known.after(facts),
         };
+        let flow = facts.flow;
         self.clobbers = self.clobbers.union(facts.writes);
-        match facts.flow {
+        match flow {
             Flow::Next => self.fall(index, after),
             // The target is read before a link is written, which may be in the same register.
-            Flow::Jump(dest) => self.jump(index, self.resolve(index, dest, before)?, after),
+            Flow::Jump(dest) => self.jump(index, self.resolve(index, dest)?, after),
             Flow::Branch(dest) => {
-                self.jump(index, self.resolve(index, dest, before)?, after)?;
+                self.jump(index, self.resolve(index, dest)?, after)?;
                 self.fall(index, after)
             }
-            Flow::Call(dest) => self.call(index, self.resolve(index, dest, before)?, after),
+            Flow::Call(dest) => self.call(index, self.resolve(index, dest)?, *after),
             Flow::Return { plain } => self.ret(index, plain, after),
             Flow::Trap => Ok(()),
         }
@@ -416,7 +419,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn check_store(&self, index: usize, facts: &Facts, before: PathState) -> Result<()> {
+    fn check_store(&self, index: usize, facts: &Facts, before: &PathState) -> Result<()> {
         let kind = self.site.shape.kind();
         let is_free = match kind {
             // For LLVM a patchpoint is a call: what is below the stack pointer is free.
@@ -456,7 +459,7 @@ impl<'a> Walk<'a> {
 
     // ---- rules 2 and 3: branches and ends ----
 
-    fn fall(&mut self, index: usize, state: PathState) -> Result<()> {
+    fn fall(&mut self, index: usize, state: &PathState) -> Result<()> {
         let part = self.parts.iter().position(|p| (p.first..p.last).contains(&index));
         let Some((number, part)) = part.and_then(|n| Some((n, self.parts.get(n)?))) else {
             return Ok(());
@@ -471,7 +474,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn leave_by_end(&self, index: usize, state: PathState) -> Result<()> {
+    fn leave_by_end(&self, index: usize, state: &PathState) -> Result<()> {
         // protection: checker-shadow-does-not-reach-its-end
         if self.site.shape.kind() == SiteKind::Shadow {
             return Err(Error::ShadowEnd { at: self.at(index) });
@@ -480,7 +483,7 @@ impl<'a> Walk<'a> {
         self.check_kept(index, state.written, self.policy.kept_for_the_function)
     }
 
-    fn jump(&mut self, index: usize, to: u64, state: PathState) -> Result<()> {
+    fn jump(&mut self, index: usize, to: u64, state: &PathState) -> Result<()> {
         if let Some(target) = self.boundary(to).filter(|target| self.may_enter(index, *target)) {
             return self.join(index, target, state);
         }
@@ -513,12 +516,12 @@ impl<'a> Walk<'a> {
         self.check_called_from(index)?;
         let mut lost = RegSet::EMPTY;
         for on_return in self.contracts(index, to)? {
-            lost = lost.union(self.check_contract(index, to, on_return, state)?);
+            lost = lost.union(self.check_contract(index, to, on_return, &state)?);
         }
         self.clobbers = self.clobbers.union(lost);
         state.written = state.written.union(lost);
         state.known = state.known.without(lost);
-        self.fall(index, state)
+        self.fall(index, &state)
     }
 
     /// A callee has a frame, and changes the flags.
@@ -536,7 +539,13 @@ impl<'a> Walk<'a> {
     }
 
     /// What a call of a target under this contract loses.
-    fn check_contract(&self, index: usize, to: u64, on_return: OnReturn, state: PathState) -> Result<RegSet> {
+    fn check_contract(
+        &self,
+        index: usize,
+        to: u64,
+        on_return: OnReturn,
+        state: &PathState,
+    ) -> Result<RegSet> {
         let abi = &self.isa.abi;
         let lost = match on_return {
             OnReturn::Never => {
@@ -564,7 +573,7 @@ impl<'a> Walk<'a> {
         Ok(lost)
     }
 
-    fn ret(&self, index: usize, plain: bool, state: PathState) -> Result<()> {
+    fn ret(&self, index: usize, plain: bool, state: &PathState) -> Result<()> {
         // protection: checker-returns
         if self.site.shape.kind() != SiteKind::Entry || !plain {
             return Err(Error::Return { at: self.at(index) });
@@ -572,10 +581,12 @@ impl<'a> Walk<'a> {
         self.check_level(index, state.depth)
     }
 
-    fn resolve(&self, index: usize, dest: Dest, state: PathState) -> Result<u64> {
+    /// Where the instruction goes, by what is known before it.
+    fn resolve(&self, index: usize, dest: Dest) -> Result<u64> {
+        let before = self.states.get(index).copied().flatten();
         match dest {
             Dest::Address(to) => Some(to),
-            Dest::Register(reg) => state.known.get(reg),
+            Dest::Register(reg) => before.and_then(|before| before.known.get(reg)),
             Dest::Unknown => None,
         }
         .ok_or_else(|| Error::Indirect { at: self.at(index) })

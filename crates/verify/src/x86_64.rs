@@ -10,7 +10,7 @@
 mod branches;
 
 use alloc::string::String;
-use alloc::vec::Vec;
+use core::cell::Cell;
 
 pub(crate) use branches::branches;
 use iced_x86::{
@@ -24,8 +24,8 @@ use smallvec::SmallVec;
 
 use super::chunk::Chunk;
 use super::facts::{
-    Abi, Constant, Dest, Exchange, ExchangePlace, Facts, Flow, Isa, StackPointer, StackStore, Undecodable,
-    any_instruction,
+    Abi, Constant, DecodedCode, Dest, Exchange, ExchangePlace, Facts, Flow, Isa, StackPointer, StackStore,
+    Undecodable, any_instruction,
 };
 use super::field::OpenField;
 
@@ -145,10 +145,15 @@ registers! {
     118 "k0" K0, 119 "k1" K1, 120 "k2" K2, 121 "k3" K3, 122 "k4" K4, 123 "k5" K5, 124 "k6" K6, 125 "k7" K7,
 }
 
-fn decode(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), Undecodable> {
+thread_local! {
+    /// What tells which registers an instruction uses, for the next code that this thread decodes. Made
+    /// each time, it takes 300 instructions of a patch's 19,500.
+    static INFOS: Cell<Option<InstructionInfoFactory>> = const { Cell::new(None) };
+}
+
+fn decode(addr: u64, bytes: &[u8], code: &mut DecodedCode) -> Result<(), Undecodable> {
     let mut decoder = Decoder::with_ip(64, bytes, addr, DecoderOptions::NONE);
-    // Most sites hold nops, of which all is known.
-    let mut infos = None;
+    let mut infos = INFOS.take();
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
@@ -162,13 +167,12 @@ fn decode(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), Undecoda
             Mnemonic::Nop => nop(&instruction),
             _ => facts(
                 &instruction,
-                infos
-                    .get_or_insert_with(InstructionInfoFactory::new)
-                    .info(&instruction),
+                Used::of(&instruction, &mut infos),
                 ambiguous(bytes, addr, &instruction),
             ),
         });
     }
+    INFOS.set(infos);
     Ok(())
 }
 
@@ -176,7 +180,7 @@ fn decode(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), Undecoda
 /// code that can have none.
 fn fields(code: Chunk<'_>, is_target: &dyn Fn(u64) -> bool) -> Option<SmallVec<[OpenField; 4]>> {
     let start = code.addr.get();
-    let mut facts = Vec::new();
+    let mut facts = DecodedCode::new();
     decode(start, code.bytes, &mut facts).ok()?;
     let mut decoder = Decoder::with_ip(64, code.bytes, start, DecoderOptions::NONE);
     let mut fields = SmallVec::new();
@@ -295,9 +299,8 @@ fn nop(instruction: &Instruction) -> Facts {
     }
 }
 
-fn facts(instruction: &Instruction, info: &InstructionInfo, ambiguous: bool) -> Facts {
+fn facts(instruction: &Instruction, Used { written, store }: Used, ambiguous: bool) -> Facts {
     let flow = flow(instruction);
-    let written = Written::of(info);
     Facts {
         nop: false,
         flow,
@@ -308,7 +311,7 @@ fn facts(instruction: &Instruction, info: &InstructionInfo, ambiguous: bool) -> 
             _ if written.stack_pointer => stack_pointer(instruction),
             _ => StackPointer::Keep,
         },
-        store: info.used_memory().iter().fold(StackStore::None, store),
+        store,
         constant: constant(instruction),
         refused: refused(instruction, &written, ambiguous),
         ..nop(instruction)
@@ -327,6 +330,31 @@ fn full(register: Register) -> Register {
     register.full_register()
 }
 
+/// What an instruction uses.
+struct Used {
+    written: Written,
+    store: StackStore,
+}
+
+impl Used {
+    fn of(instruction: &Instruction, infos: &mut Option<InstructionInfoFactory>) -> Self {
+        // A third of the instructions of an inline cache: not asked for, they save 600 of a patch's 19,500.
+        if instruction.is_jcc_short_or_near() || instruction.is_jmp_short_or_near() {
+            return Self {
+                written: Written::NOTHING,
+                store: StackStore::None,
+            };
+        }
+        let info = infos
+            .get_or_insert_with(InstructionInfoFactory::new)
+            .info(instruction);
+        Self {
+            written: Written::of(info),
+            store: info.used_memory().iter().fold(StackStore::None, store),
+        }
+    }
+}
+
 /// The registers that an instruction writes.
 struct Written {
     /// Those that hold values.
@@ -338,12 +366,14 @@ struct Written {
 }
 
 impl Written {
+    const NOTHING: Self = Self {
+        values: RegSet::EMPTY,
+        stack_pointer: false,
+        other: false,
+    };
+
     fn of(info: &InstructionInfo) -> Self {
-        let mut written = Self {
-            values: RegSet::EMPTY,
-            stack_pointer: false,
-            other: false,
-        };
+        let mut written = Self::NOTHING;
         for used in info.used_registers() {
             let register = used.register();
             match number(full(register)) {

@@ -17,14 +17,13 @@ mod text;
 mod tests;
 
 use alloc::string::String;
-use alloc::vec::Vec;
 
 pub(crate) use branches::branches;
 use decode::{Insn, insn};
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
 
-use super::facts::{Abi, Exchange, ExchangePlace, Facts, Isa, Undecodable};
+use super::facts::{Abi, DecodedCode, Exchange, ExchangePlace, Isa, Undecodable};
 
 /// The length of every instruction.
 const LEN: usize = 4;
@@ -116,7 +115,7 @@ fn word(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-fn decode(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), Undecodable> {
+fn decode(addr: u64, bytes: &[u8], code: &mut DecodedCode) -> Result<(), Undecodable> {
     if addr % LEN as u64 != 0 {
         return Err(Undecodable { addr, cut_off: false });
     }

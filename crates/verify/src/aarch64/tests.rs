@@ -12,6 +12,7 @@ use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::Arch;
 
 use super::*;
+use crate::facts::Facts;
 use crate::{Original, original, patchpoint_prefix};
 
 /// What LLVM's assembler makes of each text.
@@ -24,7 +25,7 @@ pub(super) fn bytes(words: &[u32]) -> Vec<u8> {
 }
 
 fn one(word: u32) -> Facts {
-    let mut code = Vec::new();
+    let mut code = DecodedCode::new();
     decode(0x1000, &bytes(&[word]), &mut code).unwrap();
     code[0]
 }
@@ -189,7 +190,7 @@ fn what_is_unknown_or_changes_the_system_is_refused() {
 
 #[test]
 fn instructions_are_at_multiples_of_four_and_have_four_bytes() {
-    let mut code = Vec::new();
+    let mut code = DecodedCode::new();
     let misaligned = decode(0x1002, &bytes(&[NOP]), &mut code);
     assert_eq!(
         misaligned,

@@ -39,14 +39,13 @@ mod text;
 mod tests;
 
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use llvm_stackmaps::addr::DwarfReg;
 use patchpoint_isa::RegSet;
 
 use super::constants::Constants;
 use super::facts::{
-    Abi, Dest, Exchange, ExchangePlace, Facts, Flow, Isa, StackPointer, StackStore, Undecodable,
+    Abi, DecodedCode, Dest, Exchange, ExchangePlace, Facts, Flow, Isa, StackPointer, StackStore, Undecodable,
     any_instruction,
 };
 
@@ -314,7 +313,7 @@ fn decode(
     convention: &Convention,
     addr: u64,
     bytes: &[u8],
-    code: &mut Vec<Facts>,
+    code: &mut DecodedCode,
 ) -> Result<(), Undecodable> {
     let first = code.len();
     let mut rest = bytes;
@@ -458,7 +457,7 @@ fn leaving(convention: &Convention, register: DwarfReg, end: &[u32], addr: u64, 
         // protection: toc-saved-by-a-stub
         && convention.starts_with(save, &[SAVE + convention.slot])
         && convention.starts_with(last, end);
-    let mut code = Vec::new();
+    let mut code = DecodedCode::new();
     decode(convention, addr.wrapping_add(4), address, &mut code).ok()?;
     let only = RegSet::of(&[register]);
     let builds = |facts: &Facts| {

@@ -9,7 +9,7 @@ use llvm_stackmaps::testing::{RecordSpec, indirect, map, record, reg as location
 use patchpoint_isa::{Arch, CallShape, Declared, DeclaredTarget, OnReturn, RegSet, SiteContext};
 
 use super::{BIG_V2, LITTLE, V1, V2, decode, reg};
-use crate::facts::{Facts, Flow};
+use crate::facts::{DecodedCode, Facts, Flow};
 use crate::{
     Checked, Error, Original, Result, boundaries, check, check_exchange, check_trap, disassemble, original,
     patchpoint_prefix,
@@ -153,7 +153,7 @@ fn entry() -> Case {
 }
 
 fn one(word: u32) -> Facts {
-    let mut code = Vec::new();
+    let mut code = DecodedCode::new();
     decode(&V2, SITE, &word.to_le_bytes(), &mut code).unwrap();
     assert_eq!(code.len(), 1);
     code[0]

@@ -1,11 +1,9 @@
 //! From bytes to facts.
 
-use alloc::vec::Vec;
-
 use patchpoint_isa::RegSet;
 
 use super::{RA, SP, reg};
-use crate::facts::{Constant, Dest, Facts, Flow, StackPointer, StackStore, Step, Undecodable};
+use crate::facts::{Constant, DecodedCode, Dest, Facts, Flow, StackPointer, StackStore, Step, Undecodable};
 
 const UNKNOWN: &str = "is not known to change registers and memory only: call a function";
 
@@ -84,7 +82,7 @@ pub(super) fn first(bytes: &[u8]) -> Result<Instruction, bool> {
     }
 }
 
-pub(super) fn all(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), Undecodable> {
+pub(super) fn all(addr: u64, bytes: &[u8], code: &mut DecodedCode) -> Result<(), Undecodable> {
     let (mut rest, mut at) = (bytes, addr);
     while !rest.is_empty() {
         let undecodable = |cut_off| Undecodable { addr: at, cut_off };

@@ -11,6 +11,7 @@ use patchpoint_isa::{
 };
 
 use super::*;
+use crate::facts::DecodedCode;
 use crate::{Checked, Error, Original, Result, check, check_exchange, original};
 
 /// What LLVM's assembler makes of each text.
@@ -56,7 +57,7 @@ fn every_encoding_of_the_assembler_is_decoded() {
     let (mut count, mut compared) = (0, 0);
     for (text, hex) in ENCODINGS.lines().filter_map(|line| line.split_once('\t')) {
         let code = unhex(hex);
-        let mut facts = Vec::new();
+        let mut facts = DecodedCode::new();
         decode::all(0x1000, &code, &mut facts).unwrap();
         assert_eq!(facts.len(), 1, "{text}");
         assert_eq!(
@@ -92,7 +93,7 @@ fn branches_have_the_targets_that_llvm_says() {
         else {
             continue;
         };
-        let mut facts = Vec::new();
+        let mut facts = DecodedCode::new();
         decode::all(0x4000_0000, &unhex(hex), &mut facts).unwrap();
         let to = Dest::Address(0x4000_0000u64.wrapping_add_signed(distance));
         let expected = match text {
@@ -153,14 +154,15 @@ fn llvms_calls_are_recognized() {
 
 #[test]
 fn what_does_not_decode() {
-    let fault =
-        |code: &[u8]| decode::all(0x1000, code, &mut Vec::new()).map_err(|fault| (fault.addr, fault.cut_off));
+    let fault = |code: &[u8]| {
+        decode::all(0x1000, code, &mut DecodedCode::new()).map_err(|fault| (fault.addr, fault.cut_off))
+    };
     assert_eq!(fault(&[0x13, 0, 0]), Err((0x1000, true)));
     assert_eq!(fault(&[1, 0, 0x13]), Err((0x1002, true)));
     assert_eq!(fault(&[0, 0]), Err((0x1000, false)));
     // 6 bytes and more.
     assert_eq!(fault(&[0x1f, 0, 0, 0, 0, 0]), Err((0x1000, false)));
-    assert!(decode::all(0x1001, &[1, 0], &mut Vec::new()).is_err());
+    assert!(decode::all(0x1001, &[1, 0], &mut DecodedCode::new()).is_err());
 }
 
 /// A site at 0x1000.

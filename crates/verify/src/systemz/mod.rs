@@ -20,7 +20,6 @@ mod table;
 mod tests;
 
 use alloc::string::String;
-use alloc::vec::Vec;
 
 pub(crate) use branches::branches;
 use fields::Fields;
@@ -29,8 +28,8 @@ use patchpoint_isa::RegSet;
 use table::{Does, File, KnownInstruction, Layout};
 
 use super::facts::{
-    Abi, Constant, Dest, Exchange, ExchangePlace, Facts, Flow, Isa, StackPointer, StackStore, Step,
-    Undecodable, any_instruction,
+    Abi, Constant, DecodedCode, Dest, Exchange, ExchangePlace, Facts, Flow, Isa, StackPointer, StackStore,
+    Step, Undecodable, any_instruction,
 };
 
 pub(crate) static ISA: Isa = Isa {
@@ -148,7 +147,7 @@ const fn length(first: u8) -> usize {
     }
 }
 
-fn decode(addr: u64, bytes: &[u8], code: &mut Vec<Facts>) -> Result<(), Undecodable> {
+fn decode(addr: u64, bytes: &[u8], code: &mut DecodedCode) -> Result<(), Undecodable> {
     let (mut rest, mut at) = (bytes, addr);
     while let Some(first) = rest.first() {
         let undecodable = |cut_off| Undecodable { addr: at, cut_off };

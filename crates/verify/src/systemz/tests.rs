@@ -81,7 +81,7 @@ const JUMP: [u8; 2] = [0xc0, 0xf4];
 const CALL: [u8; 2] = [0xc0, 0xe5];
 
 fn one(bytes: &[u8]) -> Facts {
-    let mut code = Vec::new();
+    let mut code = DecodedCode::new();
     decode(SITE, bytes, &mut code).unwrap();
     assert_eq!(code.len(), 1, "{bytes:02x?}");
     code[0]
@@ -229,7 +229,7 @@ fn what_no_sequence_may_execute_is_refused_but_decodes() {
 
 #[test]
 fn bytes_that_are_no_instructions_do_not_decode() {
-    let fault = |addr, bytes: &[u8]| decode(addr, bytes, &mut Vec::new()).unwrap_err();
+    let fault = |addr, bytes: &[u8]| decode(addr, bytes, &mut DecodedCode::new()).unwrap_err();
     assert_eq!(
         fault(0x1000, &[0, 0]),
         Undecodable {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::facts::DecodedCode;
 use crate::{Original, disassemble, original};
 
 fn at_site(bytes: &[u8]) -> Result<Original> {
@@ -32,7 +33,7 @@ fn what_is_not_decoded_is_nops() {
         let bytes: Vec<u8> = (0..len).map(|_| BYTES[random(BYTES.len())]).collect();
         let bytes = [&[0x66].repeat(random(9)), &bytes[..]].concat();
         if crate::nops::are_nops(Arch::X86_64, &bytes) {
-            let mut code = Vec::new();
+            let mut code = DecodedCode::new();
             let decoded = (crate::dispatch::isa(Arch::X86_64).decode)(SITE as u64, &bytes, &mut code);
             assert!(
                 decoded.is_ok() && code.iter().all(|facts| facts.nop),
