@@ -370,7 +370,8 @@ fn exchange_jump(preparation: &mut Preparation<'_>, patchable_jump: PatchableJum
     let (Some(old), Some(new)) = (old.get(bytes.clone()), new.get(bytes)) else {
         return Err(refused(site, "it has no patchable jump"));
     };
-    let (memory, addr) = (site.memory()?, patchable_jump.addr);
+    let addr = patchable_jump.addr;
+    let memory = site.memory_at(addr)?;
     let room = preparation.exchange_room.borrow_mut().pop();
     preparation.exchange = Some(JumpExchange::made_in(room, memory, addr, (old, new)));
     Ok(patchable_jump.end())

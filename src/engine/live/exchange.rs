@@ -297,14 +297,12 @@ impl JumpExchange {
             "a patchable jump lies in one quadword, see `Backend::plan_patchable_jump`"
         );
         self.word = word;
-        (self.mask, self.old, self.new) = (0, 0, 0);
-        // One after the other, at once: to copy them is a call.
-        for (at, (old, new)) in (into..).zip(old.iter().zip(new)) {
-            let byte = |byte: u8| in_word_at(at, byte);
-            self.mask |= byte(0xff);
-            self.old |= byte(*old);
-            self.new |= byte(*new);
-        }
+        self.mask = in_word(
+            addr,
+            <[u8]>::get(&[0xff; 8], ..old.len()).or_abort("8 bytes are enough"),
+        );
+        self.old = in_word(addr, old);
+        self.new = in_word(addr, new);
         self.range = CodeRange::new(addr, old.len() as u64).expect("a quadword's bytes have addresses");
         // protection: room-of-an-exchange-notes-nothing
         self.trap = None;
@@ -468,19 +466,19 @@ impl JumpExchange {
 }
 
 /// Bytes at an address in the quadword that holds them, between zeros.
-fn in_word(addr: CodeAddr, bytes: &[u8]) -> u64 {
-    let into = (addr.get() & 7) as usize;
-    let bytes = (into..).zip(bytes);
-    bytes.fold(0, |word, (at, byte)| word | in_word_at(at, *byte))
-}
-
-/// The quadword whose byte of that number is this one, between zeros.
 #[inline]
-fn in_word_at(at: usize, byte: u8) -> u64 {
-    let shift = if cfg!(target_endian = "little") {
-        at
-    } else {
-        7 - at
-    } * 8;
-    u64::from(byte) << shift
+fn in_word(addr: CodeAddr, bytes: &[u8]) -> u64 {
+    let ends = (bytes.first_chunk(), bytes.last_chunk());
+    let value = match ends {
+        // Which overlap: to copy so few bytes is a call.
+        (Some(first), Some(last)) => {
+            let value = |half: &[u8; 4]| u64::from(u32::from_le_bytes(*half));
+            value(first) | value(last) << (8 * (bytes.len() - 4))
+        }
+        _ => bytes
+            .iter()
+            .rev()
+            .fold(0, |value, byte| value << 8 | u64::from(*byte)),
+    };
+    u64::from_le(value << (8 * (addr.get() & 7)))
 }
