@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg, Len};
 use patchpoint_isa::RegSet;
+use smallvec::SmallVec;
 
 use crate::hole::{Alike, BitField, Classes, DistanceReach, Holds, Hole, Part, Use};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
@@ -146,7 +147,7 @@ pub struct EncodedCode {
     /// The instructions without the branches.
     pub bytes: Vec<u8>,
     /// The branches, in their order.
-    pub branches: Vec<Branch>,
+    pub branches: SmallVec<[Branch; 4]>,
     /// The operands that are relative to the instruction, in their order.
     pub pc_relative: Vec<PcRelative>,
     /// Where values of the sequence are in `bytes`.
@@ -171,7 +172,7 @@ impl EncodedCode {
         Self {
             origin,
             bytes: Vec::with_capacity(64),
-            branches: Vec::new(),
+            branches: SmallVec::new(),
             pc_relative: Vec::new(),
             holes: Vec::new(),
             alike: Vec::new(),

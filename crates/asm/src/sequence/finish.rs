@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use llvm_stackmaps::addr::CodeAddr;
 use patchpoint_isa::Arch;
+use smallvec::SmallVec;
 
 use super::layout::Layout;
 use crate::backend::EncodedCode;
@@ -22,7 +23,7 @@ pub fn finish(arch: Arch, mut code: EncodedCode, end: CodeAddr) -> Option<Vec<u8
         end,
         fill: None,
         is_stub: false,
-        before: Vec::new(),
+        before: SmallVec::new(),
     };
     layout.choose_forms().ok()?;
     let mut out = Vec::with_capacity(layout.len() as usize);

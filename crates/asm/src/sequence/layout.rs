@@ -1,7 +1,7 @@
 //! Where everything goes: the forms of the branches, the nops, the distances.
 //!
-//! Branches start in their shortest form; as long as one does not reach its target it grows to the
-//! next. Growing only moves targets further away or, where nops fill the room before a final call,
+//! Branches start in their shortest form, or the shortest that is of use: see `start_forms`. As long as one
+//! does not reach its target it grows to the next. Growing only moves targets further away or, where nops fill the room before a final call,
 //! closer, and forms never shrink again: so this ends, at the latest when all branches have their
 //! longest form.
 
@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::{Arch, nops};
+use smallvec::SmallVec;
 
 use crate::backend::{Backend, Branch, BranchForm, Distance, EncodedCode, Origin};
 use crate::backend_of;
@@ -60,7 +61,7 @@ pub(super) struct Layout<'l> {
     /// leave it are never so short that they are no [hole](crate::hole).
     pub(super) is_stub: bool,
     /// The bytes of the branches before each branch and, last, of all of them.
-    pub(super) before: Vec<u32>,
+    pub(super) before: SmallVec<[u32; 8]>,
 }
 
 impl Layout<'_> {
@@ -86,7 +87,6 @@ impl Layout<'_> {
     /// Adds up the branches in their present forms.
     fn measure(&mut self) {
         self.before.clear();
-        self.before.reserve(self.code.branches.len() + 1);
         let mut sum = 0u32;
         for branch in &self.code.branches {
             self.before.push(sum);
@@ -144,6 +144,7 @@ impl Layout<'_> {
     /// Chooses the forms. Where the code's place is not known yet, those that reach from anywhere
     /// near.
     pub(super) fn choose_forms(&mut self) -> Result<(), Unreachable> {
+        self.start_forms();
         let mut changed = true;
         while changed {
             changed = false;
@@ -166,12 +167,16 @@ impl Layout<'_> {
     fn grow(&mut self, index: usize) -> Result<bool, Unreachable> {
         let branch = self.code.branches.get(index).copied();
         let branch = branch.expect("`choose_forms` goes through the branches that there are");
+        if matches!(self.code.origin, Origin::Near(_)) && leaves(&branch) {
+            // It starts with the form that reaches from anywhere near.
+            return Ok(false);
+        }
         let mut form = branch.form;
         let from = self
             .start()
             .wrapping_add(u64::from(self.branch_offset(index, &branch)));
         let target = self.target(&branch)?;
-        while !self.fits(&branch, form, from, target) {
+        while !self.backend.reaches(&branch, form, from, target) {
             form = match form {
                 BranchForm::Short => BranchForm::Near,
                 BranchForm::Near => BranchForm::Far,
@@ -190,29 +195,23 @@ impl Layout<'_> {
         Ok(form != branch.form)
     }
 
-    fn fits(&self, branch: &Branch, form: BranchForm, from: u64, target: u64) -> bool {
-        match (self.code.origin, branch.dest) {
-            (Origin::At(_), Dest::Addr(_) | Dest::End) if self.is_stub && self.closes(branch, form) => false,
-            (Origin::At(_), _) | (_, Dest::Label(_)) => self.backend.reaches(branch, form, from, target),
-            (Origin::Near(_), Dest::End) => form == BranchForm::Near,
-            (Origin::Near(_), Dest::Addr(_)) => match form {
-                BranchForm::Short => false,
-                BranchForm::Near => branch.scratch.is_none(),
-                BranchForm::Far => true,
-            },
-        }
-    }
-
-    /// Whether a branch has a hole for its distance, but not in this form.
-    fn closes(&self, branch: &Branch, form: BranchForm) -> bool {
-        let is_hole = |form| self.backend.distance(&Branch { form, ..*branch }).is_some();
-        form == BranchForm::Short && is_hole(BranchForm::Near) && !is_hole(BranchForm::Short)
-    }
-
-    /// Lets the forms be chosen anew, for another place.
-    pub(super) fn forget_forms(&mut self) {
+    /// Gives each branch its shortest form: in a stub one that has a hole, and where the place is not known
+    /// yet, one that reaches from anywhere near.
+    fn start_forms(&mut self) {
+        let (origin, is_stub, backend) = (self.code.origin, self.is_stub, self.backend);
         for branch in &mut self.code.branches {
-            branch.form = BranchForm::Short;
+            branch.form = match (origin, branch.dest) {
+                (Origin::Near(_), Dest::Addr(_)) if branch.scratch.is_some() => BranchForm::Far,
+                (Origin::Near(_), Dest::End | Dest::Addr(_)) => BranchForm::Near,
+                (_, _) => BranchForm::Short,
+            };
+            if is_stub && leaves(branch) && backend.distance(branch).is_none() {
+                // A hole is worth a longer form, where that has one.
+                branch.form = BranchForm::Near;
+                if backend.distance(branch).is_none() {
+                    branch.form = BranchForm::Short;
+                }
+            }
         }
     }
 
@@ -352,6 +351,11 @@ impl Layout<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a branch leaves the code, or may.
+fn leaves(branch: &Branch) -> bool {
+    !matches!(branch.dest, Dest::Label(_))
 }
 
 /// Appends nops up to `until`, so that one starts at each return offset, or what else has to be

@@ -2,6 +2,7 @@
 //! the site.
 
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::SiteName;
@@ -81,7 +82,10 @@ impl<'s, 'a> Resolver<'s, 'a> {
             free,
             op: 0,
             flow,
-            declared: Declared::default(),
+            declared: Declared {
+                targets: Vec::with_capacity(sequence.outline().targets().len()),
+                ..Declared::default()
+            },
             values: 0,
             names_values: false,
         }
