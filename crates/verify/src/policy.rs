@@ -162,19 +162,21 @@ impl Recorded {
     }
 
     fn read(&mut self, site: &SiteContext<'_>, isa: &Isa, record: &Record<'_>) -> Result<()> {
-        let known = |reg: DwarfReg| match isa.abi.known.contains(isa.abi.whole(reg)) {
-            true => Ok(isa.abi.whole(reg)),
-            false => Err(Error::Register {
-                site: SiteName::of(site),
-                register: reg,
-            }),
+        let (abi, mut unknown) = (&isa.abi, None);
+        let mut known = |reg: DwarfReg| {
+            let whole = abi.whole(reg);
+            if !abi.known.contains(whole) {
+                unknown.get_or_insert(reg);
+            }
+            whole
         };
         let result_first = matches!(site.shape.kind(), SiteKind::Patchpoint | SiteKind::Told)
             && site.shape.convention() == Convention::AnyReg
             && site.shape.has_result();
-        for (index, location) in record.locations().enumerate() {
-            let Some(reg) = register_of(&location).map(known).transpose()? else {
-                continue;
+        // Loops without a way out, as in `not_kept`.
+        record.locations().enumerate().for_each(|(index, location)| {
+            let Some(reg) = register_of(&location).map(&mut known) else {
+                return;
             };
             if index == 0 && result_first {
                 self.result = RegSet::of(&[reg]);
@@ -182,14 +184,19 @@ impl Recorded {
                 // protection: checker-recorded-values
                 self.values = self.values.with(reg);
             }
-        }
-        for live in record.live_outs() {
-            if isa.abi.unnumbered_live_outs && live.reg == UNNUMBERED {
-                continue;
+        });
+        record.live_outs().for_each(|live| {
+            if !abi.unnumbered_live_outs || live.reg != UNNUMBERED {
+                self.live_outs = self.live_outs.with(known(live.reg));
             }
-            self.live_outs = self.live_outs.with(known(live.reg)?);
+        });
+        match unknown {
+            None => Ok(()),
+            Some(register) => Err(Error::Register {
+                site: SiteName::of(site),
+                register,
+            }),
         }
-        Ok(())
     }
 }
 
