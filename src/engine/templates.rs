@@ -26,6 +26,7 @@
 
 use core::cell::Cell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 #[cfg(test)]
 use std::sync::Arc;
 #[cfg(test)]
@@ -337,23 +338,25 @@ impl Templates {
     /// Notes that a sequence is assembled. Whether its code is to be [kept](Self::keep) as a
     /// template: the second time.
     pub(super) fn note(&mut self, kind: u32, outline: &Outline) -> bool {
-        let known = self
-            .known
-            .get(kind as usize)
-            .and_then(|known| known.get(outline.words()));
-        if let Some(known) = known {
-            return matches!(known, KnownSequence::Noted);
-        }
-        if self.len >= SEQUENCES {
+        let words = outline.words();
+        let Some(of_kind) = self.known.get_mut(kind as usize) else {
+            return false;
+        };
+        if self.len >= SEQUENCES && !of_kind.contains_key(words) {
             self.len = 0;
             self.known.iter_mut().for_each(HashMap::clear);
             self.templates.clear();
         }
-        if let Some(of_kind) = self.known.get_mut(kind as usize) {
-            self.len += 1;
-            of_kind.insert(outline.words().into(), KnownSequence::Noted);
+        let of_kind = self.known.get_mut(kind as usize);
+        match of_kind.map(|of_kind| of_kind.entry(words.into())) {
+            Some(Entry::Occupied(known)) => matches!(known.get(), KnownSequence::Noted),
+            Some(Entry::Vacant(unknown)) => {
+                unknown.insert(KnownSequence::Noted);
+                self.len += 1;
+                false
+            }
+            None => false,
         }
-        false
     }
 
     /// Keeps code that was assembled with its holes, and checked, as a template if it can be one.
