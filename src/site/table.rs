@@ -26,7 +26,10 @@ use crate::site::{Error, Result};
 #[derive(Default)]
 pub(crate) struct SiteTable {
     /// Modules by their places, which are used again: there are no more than modules at a time.
-    modules: Vec<Option<KnownModule>>,
+    modules: Vec<Option<Module>>,
+    /// The sites of each, so that a lookup by address waits for them and for the module at the same
+    /// time. Not in one list with the modules, for which lookups by ID wait too: that is shorter so.
+    sites: Vec<Option<Arc<[KeptSite]>>>,
     vacant: Vec<u32>,
     /// The place of each module, by its ID.
     by_module: Index,
@@ -41,13 +44,6 @@ pub(crate) struct SiteTable {
     shared: Vec<SmallVec<[SitePlace; 2]>>,
     /// Which of those are empty.
     unused: Vec<u32>,
-}
-
-struct KnownModule {
-    module: Module,
-    /// Its sites, so that a lookup waits for them and for the module at the same time, not for one
-    /// after the other.
-    sites: Arc<[KeptSite]>,
 }
 
 /// The bytes of a granule, as a power of two: few sites, and in dense code many granules fit into
@@ -101,6 +97,7 @@ impl SiteTable {
         let code = || module.areas().iter().map(CodeArea::range);
         let place = self.vacant.pop().unwrap_or_else(|| {
             self.modules.push(None);
+            self.sites.push(None);
             // A module takes hundreds of bytes.
             self.modules.len() as u32 - 1
         });
@@ -113,11 +110,13 @@ impl SiteTable {
             index: 0,
         };
         self.by_module.insert(module.id().0.into(), at);
-        let vacant = self.modules.get_mut(place as usize);
-        let vacant = vacant.expect("a place that was freed is still there");
-        let sites = Arc::clone(module.kept());
-        let module = module.clone();
-        *vacant = Some(KnownModule { module, sites });
+        let vacant = self
+            .modules
+            .get_mut(place as usize)
+            .zip(self.sites.get_mut(place as usize));
+        let (known, sites) = vacant.expect("a place that was freed is still there");
+        *known = Some(module.clone());
+        *sites = Some(Arc::clone(module.kept()));
         Ok(())
     }
 
@@ -187,8 +186,10 @@ impl SiteTable {
         ids.dedup();
         ids.into_iter().for_each(|id| self.forget(id, place));
         self.vacant.push(place);
+        let sites = self.sites.get_mut(place as usize).and_then(Option::take);
+        drop(sites.expect(LISTED));
         let known = self.modules.get_mut(place as usize).and_then(Option::take);
-        Some(known.expect(LISTED).module)
+        Some(known.expect(LISTED))
     }
 
     /// Takes all sites of a module from an ID.
@@ -215,13 +216,9 @@ impl SiteTable {
 
     /// The module in a place that is listed somewhere.
     #[inline]
-    fn known(&self, place: u32) -> &KnownModule {
+    fn module(&self, place: u32) -> &Module {
         let known = self.modules.get(place as usize).and_then(Option::as_ref);
         known.expect(LISTED)
-    }
-
-    fn module(&self, place: u32) -> &Module {
-        &self.known(place).module
     }
 
     /// The sites with that ID, in order of registration, if there are any.
@@ -244,8 +241,9 @@ impl SiteTable {
     pub(crate) fn by_addr(&self, addr: CodeAddr) -> Option<Site> {
         let mut firsts = self.by_granule.all(addr.get() >> GRANULE);
         firsts.find_map(|first| {
-            let known = self.known(first.module);
-            known.module.site_from(&known.sites, first.index, addr)
+            let sites = self.sites.get(first.module as usize).and_then(Option::as_ref);
+            self.module(first.module)
+                .site_from(sites.expect(LISTED), first.index, addr)
         })
     }
 
@@ -280,7 +278,7 @@ impl SiteTable {
 
     /// All modules.
     pub(crate) fn modules(&self) -> impl Iterator<Item = &Module> {
-        self.modules.iter().flatten().map(|known| &known.module)
+        self.modules.iter().flatten()
     }
 }
 
