@@ -14,7 +14,7 @@ use super::found::SiteEntry;
 use crate::addr::{CodeAddr, CodeRange, Len, RecordId};
 
 /// A site, as it is found by its address.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct KeptSite {
     /// From the base that holds for it.
     offset: u32,
@@ -57,10 +57,14 @@ pub(super) struct SiteForm {
 const AT_ONCE: usize = 8;
 
 /// The sites of a module, in ascending address.
+///
+/// In this order, so that what a lookup needs is in the first two lines, with the count of the
+/// module's handles.
+#[derive(Default)]
+#[repr(C)]
 pub(super) struct Sites {
     /// The table of sites has a handle, too.
     pub(super) all: Arc<[KeptSite]>,
-    origins: Box<[Origin]>,
     /// From where the offsets of the first sites count.
     base: CodeAddr,
     /// Of a module that is spread over more than 4 GiB: further bases, each with the number of the
@@ -68,20 +72,22 @@ pub(super) struct Sites {
     bases: Box<[(u32, CodeAddr)]>,
     /// Most modules have one or two, which are inline.
     forms: SmallVec<[SiteForm; 2]>,
+    origins: Box<[Origin]>,
     /// The IDs of entry sites.
     pub(super) entry_ids: Box<[RecordId]>,
 }
 
 impl Sites {
-    /// Keeps sites that are sorted by address.
-    pub(super) fn new(entries: &[SiteEntry]) -> Self {
+    /// Keeps sites that are sorted by address, in room for as many.
+    pub(super) fn new(entries: &[SiteEntry], mut all: Arc<[KeptSite]>) -> Self {
         let mut base = entries.first().map_or(CodeAddr::default(), |first| first.addr);
         let (mut bases, mut entry_ids) = (Vec::new(), Vec::new());
         let mut forms = SiteForms::default();
         let first = base;
-        let mut all = Vec::with_capacity(entries.len());
+        let room = Arc::get_mut(&mut all).expect("nobody else has what is to be filled");
+        assert_eq!(room.len(), entries.len(), "every site has its room");
         let mut origins = Vec::with_capacity(entries.len());
-        for (index, entry) in (0..).zip(entries) {
+        for ((index, entry), kept) in (0..).zip(entries).zip(room) {
             let offset = u32::try_from(entry.addr.distance_from(base)).unwrap_or_else(|_| {
                 base = entry.addr;
                 bases.push((index, base));
@@ -98,7 +104,7 @@ impl Sites {
                 at,
                 function: entry.function,
             });
-            all.push(KeptSite {
+            *kept = KeptSite {
                 offset,
                 form: forms.number(SiteForm {
                     original: entry.original,
@@ -107,11 +113,11 @@ impl Sites {
                     overhang: entry.overhang,
                     recorded: entry.recorded,
                 }),
-            });
+            };
         }
         forms.all.shrink_to_fit();
         Self {
-            all: all.into(),
+            all,
             origins: origins.into(),
             base: first,
             bases: bases.into(),
@@ -324,6 +330,7 @@ impl SiteForms {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::site::unused::Unused;
 
     /// A module can be spread over all of memory.
     #[test]
@@ -346,7 +353,7 @@ mod tests {
             entry
         };
         let entries: Vec<SiteEntry> = STARTS.into_iter().enumerate().map(entry).collect();
-        let sites = Sites::new(&entries);
+        let sites = Sites::new(&entries, Unused::default().sites(entries.len()));
         assert_eq!((sites.len(), sites.forms.len()), (STARTS.len(), 2));
         for (index, start) in (0..).zip(STARTS) {
             assert_eq!(sites.addr(index).get(), start);
@@ -374,6 +381,6 @@ mod tests {
     #[should_panic(expected = "a site's number is one of its module's")]
     fn a_site_that_there_is_not_has_no_address() {
         let entry = SiteEntry::new(RecordId::new(1), CodeAddr::new(0x1000), None, 0, 0);
-        Sites::new(&[entry]).addr(1);
+        Sites::new(&[entry], Unused::default().sites(1)).addr(1);
     }
 }

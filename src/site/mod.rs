@@ -47,6 +47,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub mod told;
+mod unused;
 mod unwind_by;
 
 pub use audit::Refusal;

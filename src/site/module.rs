@@ -2,6 +2,7 @@
 
 use core::any::Any;
 use core::fmt;
+use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -67,11 +68,17 @@ pub(crate) struct ModuleParts {
 #[derive(Clone)]
 pub struct Module(pub(super) Arc<Inner>);
 
-/// In this order, so that what a lookup needs is with the count of handles, which it changes.
+/// What handles refer to, whose count a lookup changes: the sites, and in a block of its own what
+/// lookups do without, so that it is small: see [`super::unused`].
+#[derive(Default)]
 #[repr(C)]
 pub(super) struct Inner {
     /// They do not overlap.
     sites: Sites,
+    details: Option<Box<Details>>,
+}
+
+pub(super) struct Details {
     pub(super) parts: ModuleParts,
     pub(super) shapes: Box<[CallShape]>,
     /// What the sites held when they were audited, each with the rest of its last instruction.
@@ -92,6 +99,16 @@ pub(super) struct OnDemand {
     unwinds: OnceLock<Box<dyn Any + Send + Sync>>,
     /// By the addresses of functions, ascending.
     stack_sizes: OnceLock<Box<[(CodeAddr, StackSize)]>>,
+}
+
+impl Deref for Inner {
+    type Target = Details;
+
+    #[inline]
+    fn deref(&self) -> &Details {
+        let details = self.details.as_deref();
+        details.expect("nobody has a handle of a module before it is filled")
+    }
 }
 
 impl Inner {
@@ -120,16 +137,24 @@ impl Module {
     ) -> Self {
         let released = AtomicBool::new(parts.may_have_run);
         let is_told = told.records.maps().next().is_some();
-        Self(Arc::new(Inner {
-            sites: Sites::new(sites),
-            parts,
-            shapes: shapes.into(),
-            originals: originals.into_boxed_slice(),
-            released,
-            callees,
-            told: is_told.then(|| Box::new(told)),
-            on_demand: OnceLock::new(),
-        }))
+        let (mut inner, room) = {
+            let mut unused = parts.owner.unused();
+            (unused.module(), unused.sites(sites.len()))
+        };
+        let filled = Arc::get_mut(&mut inner).expect("an unused module has no other handles");
+        *filled = Inner {
+            sites: Sites::new(sites, room),
+            details: Some(Box::new(Details {
+                parts,
+                shapes: shapes.into(),
+                originals: originals.into_boxed_slice(),
+                released,
+                callees,
+                told: is_told.then(|| Box::new(told)),
+                on_demand: OnceLock::new(),
+            })),
+        };
+        Self(inner)
     }
 
     /// The module's name in its engine.

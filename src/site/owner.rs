@@ -6,13 +6,23 @@
 use core::any::Any;
 use std::sync::{Arc, Weak};
 
+use parking_lot::{Mutex, MutexGuard};
+
+use super::unused::Unused;
+
 /// A name of an owner, which does not keep it.
-pub(crate) struct Owner(Weak<dyn Any + Send + Sync>);
+pub(crate) struct Owner {
+    name: Weak<dyn Any + Send + Sync>,
+    unused: Mutex<Unused>,
+}
 
 impl Owner {
     /// The name of an owner that may still be in the making.
     pub(crate) fn new<T: Any + Send + Sync>(owner: Weak<T>) -> Arc<Self> {
-        Arc::new(Self(owner))
+        Arc::new(Self {
+            name: owner,
+            unused: Mutex::default(),
+        })
     }
 
     /// Of a module that no engine has: one that is only looked at.
@@ -22,6 +32,11 @@ impl Owner {
 
     /// The owner, if it is one of that type and still exists.
     pub(crate) fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
-        self.0.upgrade()?.downcast().ok()
+        self.name.upgrade()?.downcast().ok()
+    }
+
+    /// Memory of its modules to come.
+    pub(super) fn unused(&self) -> MutexGuard<'_, Unused> {
+        self.unused.lock()
     }
 }
