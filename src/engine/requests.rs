@@ -4,7 +4,8 @@
 //! the site and one of the sequence for each count up and down what all of them share: four times
 //! for a site, each of which waits for whatever the processor has still to write. Approach: a module
 //! and a sequence are kept once for those that follow each other with the same, and one handle of a
-//! site goes from one to the next.
+//! site goes from one to the next. Who names sites by their ID has them looked up under the lock under
+//! which they are changed.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::HashSet;

@@ -604,7 +604,7 @@ impl<'s, 'a> Job<'s, 'a> {
         self.stub_of(&mut lowered, at)
     }
 
-    /// The stub of what was lowered, of which only what is of no use any more is kept.
+    /// The stub of what was lowered, which is of no use afterwards: what the stub needs is taken out.
     fn stub_of(&self, lowered: &mut Lowered, at: CodeAddr) -> Result<Stub> {
         let vouched = core::mem::take(&mut lowered.vouched);
         let declared = core::mem::take(&mut lowered.declared);

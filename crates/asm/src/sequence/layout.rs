@@ -287,7 +287,7 @@ impl Layout<'_> {
     }
 
     /// How many bytes the branches are longer than in their shortest forms. By no more, one was
-    /// elsewhere when its form was chosen: a form is taken for sure where it reaches with so many
+    /// at another place when its form was chosen: a form is taken for sure where it reaches with so many
     /// bytes to spare, and no shorter one would with so many more.
     fn grown(&self) -> i64 {
         let shortest = |branch: &Branch| self.backend.branch_len(branch, BranchForm::Short);
