@@ -42,6 +42,10 @@ impl Constants {
 
     /// What holds after an instruction.
     pub(super) fn after(self, facts: &Facts) -> Self {
+        // Most code has none.
+        if let (None, None, None) = (self.last, self.before, facts.constant) {
+            return self;
+        }
         // protection: checker-indirect
         let kept = self.without(facts.writes);
         let new = match facts.constant {

@@ -508,6 +508,10 @@ fn refused(instruction: &Instruction, written: &Written, ambiguous: bool) -> Opt
 
 fn changes_system_flags(instruction: &Instruction) -> bool {
     let system = RflagsBits::IF | RflagsBits::AC;
+    // Nearly always: the questions below are four look-ups in tables.
+    if instruction.rflags_modified() & (system | RflagsBits::DF) == 0 {
+        return false;
+    }
     let changed = instruction.rflags_written() | instruction.rflags_set() | instruction.rflags_undefined();
     changed & (system | RflagsBits::DF) != 0 || instruction.rflags_cleared() & system != 0
 }

@@ -507,7 +507,7 @@ impl<'s, 'a> Job<'s, 'a> {
     fn lower(&self, lowered: &mut Lowered) -> Result<()> {
         let registers = conventions::of(self.site.arch);
         let free = Free::new(self.sequence, self.site, registers);
-        let mut resolver = Resolver::new(self.site, registers, self.env, free, self.sequence);
+        let mut resolver = Resolver::new(self.site, registers, self.env, &free, self.sequence);
         resolver.names_values = self.names_holes;
         let last = self.last_operation();
         for (index, operation) in self.sequence.operations().iter().enumerate() {

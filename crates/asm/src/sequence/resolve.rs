@@ -23,7 +23,7 @@ pub(super) struct Resolver<'s, 'a> {
     pub(super) site: &'s SiteContext<'a>,
     pub(super) registers: &'static Registers,
     env: &'s Environment,
-    pub(super) free: Free,
+    pub(super) free: &'s Free,
     /// The index of the operation that is being resolved.
     pub(super) op: u32,
     pub(super) flow: Flow<'s>,
@@ -67,13 +67,13 @@ impl<'s, 'a> Resolver<'s, 'a> {
         site: &'s SiteContext<'a>,
         registers: &'static Registers,
         env: &'s Environment,
-        free: Free,
+        free: &'s Free,
         sequence: &'s Sequence,
     ) -> Self {
         let flow = Flow::new(
             sequence,
             ever_lost(sequence, registers),
-            ever_written(sequence, &free),
+            ever_written(sequence, free),
         );
         Self {
             site,

@@ -68,7 +68,7 @@ impl Free {
             SiteKind::Told => site.shape.free_registers(),
         };
         let writable = free_here.difference(needed).difference(results);
-        let named = named(sequence);
+        let (named, uses_temp) = named(sequence);
         let general = match told {
             // Whoever says that such a register is free has saved it, or never had it.
             true => registers.caller_saved.union(registers.kept_by_calls),
@@ -79,7 +79,7 @@ impl Free {
             .difference(named)
             .difference(arguments);
         // The registers that are free everywhere are the only ones that far branches may count on.
-        let temp = uses_temp(sequence)
+        let temp = uses_temp
             .then(|| {
                 let general = scratch.difference(registers.special);
                 general
@@ -168,25 +168,17 @@ fn arguments(site: &SiteContext<'_>, registers: &Registers) -> RegSet {
         .collect()
 }
 
-/// Registers that the sequence names.
-fn named(sequence: &Sequence) -> RegSet {
-    let mut named = RegSet::EMPTY;
+/// Registers that the sequence names, and whether it names the temporary one.
+fn named(sequence: &Sequence) -> (RegSet, bool) {
+    let (mut named, mut uses_temp) = (RegSet::EMPTY, false);
     for operation in sequence.operations() {
-        operation.each_operand(|operand, _| {
-            if let Operand::Reg(reg) = operand {
-                named = named.with(reg);
-            }
+        operation.each_operand(|operand, _| match operand {
+            Operand::Reg(reg) => named = named.with(reg),
+            Operand::Temp => uses_temp = true,
+            _ => {}
         });
     }
-    named
-}
-
-fn uses_temp(sequence: &Sequence) -> bool {
-    let mut uses = false;
-    for operation in sequence.operations() {
-        operation.each_operand(|operand, _| uses |= operand == Operand::Temp);
-    }
-    uses
+    (named, uses_temp)
 }
 
 /// The first operation that writes the result, if the result is not read until then and no
