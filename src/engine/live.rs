@@ -202,7 +202,7 @@ fn assemble(
     let place = CodePlace::Stub(patchable_jump);
     let knows_gate = preparation.knows_gate();
     let lowered = preparation.lower((place, knows_gate), again.is_some(), sequence, environment)?;
-    let assembled = lowered.assembled;
+    let assembled = &lowered.assembled;
     let stub = lowered.stub.expect("what is lowered for a stub is in one");
     let addr = stub.slot.addr();
     let mut templates = templates.borrow_mut();

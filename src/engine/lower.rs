@@ -86,23 +86,25 @@ impl Lowering<'_> {
             CodePlace::Site => self.in_site(shared, &context, &mut stub),
             CodePlace::Stub(jump) => self.in_stub(shared, (&context, jump), &mut stub),
         };
-        let lowered = lowered.and_then(|(mut assembled, holes)| {
-            self.check(&context, &mut assembled)?;
-            fill(shared, &mut assembled, stub.as_deref_mut())?;
-            Ok((assembled, holes))
-        });
-        match lowered {
-            Ok((assembled, holes)) => Ok(Lowered {
-                assembled,
-                stub,
-                holes,
-            }),
-            Err(error) => {
-                // protection: stubs-of-refused-lowerings-are-freed
-                shared.release(ExitStubList::new(), stub);
-                Err(error)
+        let refused = match lowered {
+            Ok((mut assembled, holes)) => {
+                let checked = self.check(&context, &mut assembled);
+                match checked.and_then(|()| fill(shared, &mut assembled, stub.as_deref_mut())) {
+                    Ok(()) => {
+                        return Ok(Lowered {
+                            assembled,
+                            stub,
+                            holes,
+                        });
+                    }
+                    Err(error) => error,
+                }
             }
-        }
+            Err(error) => error,
+        };
+        // protection: stubs-of-refused-lowerings-are-freed
+        shared.release(ExitStubList::new(), stub);
+        Err(refused)
     }
 
     #[inline(always)] // As above.

@@ -274,12 +274,12 @@ impl<'a> Preparation<'a> {
     ) -> Result<Len> {
         let again = kind.filter(|kind| self.is_for_template(*kind, sequence));
         let lowered = self.lower((CodePlace::Site, false), again.is_some(), sequence, environment)?;
-        let assembled = lowered.assembled;
+        let assembled = &lowered.assembled;
         let _stage = latency::enter(Stage::Assemble);
         if let Some(kind) = again.filter(|_| lowered.stub.is_none()) {
             let context = self.site.context(&self.new.return_offsets);
             let mut templates = self.templates.borrow_mut();
-            templates.keep((kind, sequence), (self.site, &context), environment, &assembled);
+            templates.keep((kind, sequence), (self.site, &context), environment, assembled);
         }
         if let Some(stub) = lowered.stub {
             self.new.stub = Some(stub);

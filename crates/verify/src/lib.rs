@@ -42,7 +42,8 @@
 //! 8. **Calls.** A call site stays the call or jump that it was, with another target: see [`check_call`].
 //! 9. **Exchanges.** A live site is changed by exchanging one instruction, see [`check_exchange`]; a shadow by making
 //!    its first instruction a trap, see [`check_trap`]. Behind a trap at the site's start those bytes are rewritten
-//!    between which no thread can be, see [`check_rewrite`].
+//!    between which no thread can be, see [`check_rewrite`]. Where it is known that a site does nothing but go to its
+//!    stub, the stub keeps these rules alone, see [`check_stub`].
 //!
 //! # Structure
 //!
