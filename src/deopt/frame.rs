@@ -28,10 +28,9 @@ use crate::stackmap::{Location, LocationKind, Locations};
 pub struct Frame<'f> {
     pub(super) captured: Registers<'f>,
     pub(super) site: SiteContext<'f>,
-    registered: Option<&'f Site>,
+    /// Asked for what most handlers do not need.
+    exit: &'f dyn ExitStubSite,
     role: Role,
-    pub(super) unwind: Option<&'f UnwindInfo>,
-    description: Option<&'f (dyn Any + Send + Sync)>,
     /// The stack, where the frame is one in a mirror: nothing else is read or written for it.
     pub(super) window: Option<CodeRange>,
     brand: Brand<'f>,
@@ -43,10 +42,8 @@ impl<'f> Frame<'f> {
         Self {
             captured,
             site: site.site(),
-            registered: site.registered(),
+            exit: site,
             role,
-            unwind: site.unwind(),
-            description: site.description(),
             window: None,
             brand: PhantomData,
         }
@@ -59,6 +56,11 @@ impl<'f> Frame<'f> {
             window: Some(window),
             ..self
         }
+    }
+
+    /// The unwind information of the site's function.
+    pub(super) fn unwind(&self) -> Option<&'f UnwindInfo> {
+        self.exit.unwind()
     }
 
     /// Refuses an address at which a mirror has nothing of this frame.
@@ -83,7 +85,8 @@ impl<'f> Frame<'f> {
     /// [context](Self::context) is all that is known of it.
     #[must_use]
     pub fn site(&self) -> &'f Site {
-        self.registered
+        self.exit
+            .registered()
             .expect("this frame is of an exit stub that was made by hand: ask for its context")
     }
 
@@ -115,7 +118,7 @@ impl<'f> Frame<'f> {
     /// type.
     #[must_use]
     pub fn description<T: Any>(&self) -> Option<&'f T> {
-        self.description?.downcast_ref()
+        self.exit.description()?.downcast_ref()
     }
 
     /// The address of the site's first byte, from which the frame came.
@@ -194,6 +197,10 @@ impl<'f> Frame<'f> {
             return Ok(word.into());
         }
         let (bytes, width) = self.captured.read(reg);
+        // What most handlers ask for: all of a general register.
+        if let (0, 8, 8, Some(word)) = (bit_offset, size, width, bytes.first_chunk()) {
+            return Ok(u64::from_le_bytes(*word).into());
+        }
         if size == 4 && holds_doubles(self.site.arch, reg) {
             let number = bytes.get(..width).and_then(|bytes| bytes.last_chunk());
             let number = number.ok_or_else(|| self.no_register(reg, bit_offset, size, width))?;
@@ -223,6 +230,10 @@ impl<'f> Frame<'f> {
         // protection: stack-pointer-is-not-written
         if reg == state::STACK_POINTER {
             width = 0;
+        }
+        if (bit_offset, value.size(), width) == (0, 8, 8) {
+            self.captured.write(reg, value.bytes());
+            return Ok(());
         }
         let value = match value.f32().filter(|_| value.size() == 4) {
             Some(number) if holds_doubles(self.site.arch, reg) => Value::single_as_double(number),

@@ -596,11 +596,9 @@ impl Site {
     #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn offset(&self) -> FnOffset {
-        // Not by a handle of the function, which counts: every handler is told the offset.
+        // Not by a handle of the function, which counts.
         let function = self.module.0.parts.functions.addr(self.origin().function);
-        let start = function.expect("a site's function is one of its module's");
-        let offset = u32::try_from(self.addr().distance_from(start));
-        FnOffset::new(offset.expect("a site lies in its function"))
+        offset_in(function.expect(IN_A_FUNCTION), self.addr())
     }
 
     /// The module that it belongs to.
@@ -680,23 +678,34 @@ impl Site {
 
     /// What an assembler and a checker need to know of it.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn context<'a>(&'a self, return_offsets: &'a [u32]) -> SiteContext<'a> {
         let record = self.record();
-        let functions = &self.module.0.parts.functions;
-        let function = functions.get(self.origin().function);
+        let parts = &self.module.0.parts;
+        let function = parts.functions.get(self.origin().function);
+        let function = function.expect(IN_A_FUNCTION);
+        let addr = self.addr();
         SiteContext {
-            arch: self.module.arch(),
+            arch: parts.arch,
             id: record.map_or_else(|| self.id(), |(record, _)| record.id()),
-            function: function.map(|range| range.name),
-            offset: self.offset(),
-            addr: self.addr(),
+            function: Some(function.name),
+            offset: offset_in(function.addr, addr),
+            addr,
             shape: self.shape(),
             record: record.map(|(record, _)| record),
             constants: record.map_or(Constants::NONE, |(_, constants)| constants),
             return_offsets,
-            trust_live_outs: self.module.0.parts.trust_live_outs,
+            trust_live_outs: parts.trust_live_outs,
         }
     }
+}
+
+const IN_A_FUNCTION: &str = "a site's function is one of its module's";
+
+/// How far behind the start of its function a site is.
+fn offset_in(function: CodeAddr, site: CodeAddr) -> FnOffset {
+    let offset = u32::try_from(site.distance_from(function));
+    FnOffset::new(offset.expect("a site lies in its function"))
 }
 
 /// The same site of the same registration.
