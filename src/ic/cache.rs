@@ -372,6 +372,9 @@ impl Inner {
 
     /// The entries, the most useful first.
     fn ordered(&self, order: Order) -> Entries {
+        if self.entries.is_empty() {
+            return Entries::new();
+        }
         // With room for one more.
         let mut entries = Entries::with_capacity(self.entries.len() + 1);
         entries.extend(self.entries.iter().cloned());
