@@ -241,8 +241,23 @@ impl<'f> Frame<'f> {
     /// # Safety
     /// To be called last, by the dispatcher.
     #[allow(dead_code, reason = "nothing is captured on hosts without exit stubs")]
-    pub(super) unsafe fn carry_out(mut self, answer: Answer<'f>) -> Step {
-        let (at, stack_pointer) = match answer.exit {
+    #[inline]
+    pub(super) unsafe fn carry_out(self, answer: Answer<'f>) -> Step {
+        match answer.exit {
+            Exit::Resume => Step::Answer(0),
+            // SAFETY: the caller promises the same.
+            exit => unsafe { self.leave_by(exit) },
+        }
+    }
+
+    /// The same of any answer. As a call of its own, as the frame is long: moving it for those who
+    /// resume, which most do, would take 100 instructions.
+    ///
+    /// # Safety
+    /// As of [`carry_out`](Self::carry_out).
+    #[inline(never)]
+    unsafe fn leave_by(mut self, exit: Exit) -> Step {
+        let (at, stack_pointer) = match exit {
             Exit::Resume => return Step::Answer(0),
             Exit::Continue { at, stack_pointer } => (at, stack_pointer),
             Exit::Return { caller, value } => {
