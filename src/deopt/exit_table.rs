@@ -8,13 +8,13 @@
 //!
 //! Invariants: an entry is written while nobody reaches its exit stub, and emptied when nobody uses
 //! it any more: neither the exit stub, nor a handler that was entered through it. A number whose
-//! entry is still in use is not used again.
+//! entry is still in use is not used again. A table lives as long as its block, and as one of these
+//! handlers.
 
 #![allow(unsafe_code)]
 
 use core::any::Any;
 use core::cell::{RefCell, UnsafeCell};
-use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
@@ -98,12 +98,14 @@ unsafe impl Sync for Entry {}
 struct TableSite {
     site: Site,
     role: Role,
-    /// It stays as long as one of its entries is used.
-    table: Arc<ExitTable>,
 }
 
-/// An entry that is used as long as this lives.
-pub(super) struct UsedEntry(NonNull<Entry>);
+/// An entry that is used as long as this lives, and its table with it, which the block may not keep
+/// any more.
+pub(super) struct UsedEntry {
+    table: Arc<ExitTable>,
+    number: usize,
+}
 
 impl BlockExits {
     /// How they lie in a block.
@@ -181,8 +183,13 @@ impl ExitTable {
         exit_stub::shared(host(), context, exit_stub::capture())
     }
 
+    fn entry(&self, number: usize) -> &Entry {
+        let entry = self.entries.get(number);
+        entry.expect("the exit stubs of a block have entries in its table")
+    }
+
     /// Writes an entry that is free; whether it was. It has one user then.
-    fn claim(self: &Arc<Self>, number: u32, request: &ExitRequest<'_>) -> Result<bool> {
+    fn claim(&self, number: u32, request: &ExitRequest<'_>) -> Result<bool> {
         let site = request.site;
         unwinds::read(site.module())?;
         let Some(entry) = self.entries.get(number as usize) else {
@@ -198,7 +205,6 @@ impl ExitTable {
         let found = TableSite {
             site: site.clone(),
             role: request.role,
-            table: Arc::clone(self),
         };
         // SAFETY: whoever makes an entry busy is the only one to look at it.
         unsafe { *entry.site.get() = Some(found) };
@@ -243,58 +249,57 @@ impl ExitBlock for Arc<ExitTable> {
     }
 
     fn give(&self, number: u32) {
-        let entry = self.entries.get(number as usize);
-        let entry = entry.expect("what is given back was claimed");
         // Its user was the exit stub.
-        drop(UsedEntry(entry.into()));
+        self.entry(number as usize).lose_user();
+    }
+}
+
+impl Entry {
+    fn lose_user(&self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) != BUSY + 1 {
+            return;
+        }
+        // SAFETY: the last user has made it busy.
+        let unused = unsafe { (*self.site.get()).take() };
+        self.users.store(FREE, Ordering::Release);
+        drop(unused);
     }
 }
 
 impl Drop for UsedEntry {
     fn drop(&mut self) {
-        let unused = {
-            // SAFETY: the table stays as long as an entry of it is used.
-            let entry = unsafe { self.0.as_ref() };
-            if entry.users.fetch_sub(1, Ordering::AcqRel) != BUSY + 1 {
-                return;
-            }
-            // SAFETY: the last user has made it busy.
-            let unused = unsafe { (*entry.site.get()).take() };
-            entry.users.store(FREE, Ordering::Release);
-            unused
-        };
-        // With it, the table can go.
-        drop(unused);
+        self.table.entry(self.number).lose_user();
     }
 }
 
 impl UsedEntry {
-    fn site(&self) -> &TableSite {
-        // SAFETY: the table stays, and the site is not written, as long as the entry is used.
-        let site = unsafe { &*self.0.as_ref().site.get() };
+    fn get(&self) -> &TableSite {
+        let entry = self.table.entry(self.number);
+        // SAFETY: the site is not written as long as the entry is used.
+        let site = unsafe { &*entry.site.get() };
         site.as_ref().expect("an entry that is used has a site")
     }
 }
 
-impl ExitStubSite for TableSite {
+impl ExitStubSite for UsedEntry {
     fn site(&self) -> SiteContext<'_> {
-        self.site.context(&[])
+        self.get().site.context(&[])
     }
 
     fn registered(&self) -> Option<&Site> {
-        Some(&self.site)
+        Some(&self.get().site)
     }
 
     fn unwind(&self) -> Option<&UnwindInfo> {
-        unwinds::of_read(&self.site)
+        unwinds::of_read(&self.get().site)
     }
 
     fn description(&self) -> Option<&(dyn Any + Send + Sync)> {
-        self.site.any_description()
+        self.get().site.any_description()
     }
 
     fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
-        let handler = self.table.exits.handlers.of(self.role);
+        let handler = self.table.exits.handlers.of(self.get().role);
         let handler = handler.expect("exit stubs are made for handlers that there are");
         handler(frame)
     }
@@ -319,27 +324,25 @@ impl EnteredExit {
             return Self::Alone(context.role, Arc::clone(&context.site));
         }
         let table = (raw.context & !IS_TABLE) as *const ExitTable;
-        // SAFETY: the block passed the address of its table, which stays as long as one of its exit stubs does.
-        let table = unsafe { &*table };
+        // SAFETY: the block passed the address of its table, of which it has a handle as long as one of its exit stubs
+        // is used. This is one more.
+        let table = unsafe {
+            Arc::increment_strong_count(table);
+            Arc::from_raw(table)
+        };
         let room = u64::from(table.form.room);
         let number = raw.return_to.wrapping_sub(table.first) / room;
-        let entry = usize::try_from(number)
-            .ok()
-            .and_then(|number| table.entries.get(number));
-        let entry = entry.expect("the exit stubs of a block have entries in its table");
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
         // The exit stub is a user, which the thread keeps from being given back.
-        entry.users.fetch_add(1, Ordering::Relaxed);
-        Self::InBlock(UsedEntry(entry.into()))
+        table.entry(number).users.fetch_add(1, Ordering::Relaxed);
+        Self::InBlock(UsedEntry { table, number })
     }
 
     #[allow(dead_code, reason = "nothing is captured on hosts without exit stubs")]
     pub(super) fn get(&self) -> (Role, &dyn ExitStubSite) {
         match self {
             Self::Alone(role, site) => (*role, &**site),
-            Self::InBlock(entry) => {
-                let site = entry.site();
-                (site.role, site)
-            }
+            Self::InBlock(entry) => (entry.get().role, entry),
         }
     }
 }
