@@ -4,11 +4,13 @@
 //! the site and one of the sequence for each count up and down what all of them share: four times
 //! for a site, each of which waits for whatever the processor has still to write. Approach: a module
 //! and a sequence are kept once for those that follow each other with the same, and one handle of a
-//! site goes from one to the next. Who names sites by their ID has them looked up under the lock under
-//! which they are changed.
+//! site goes from one to the next. Sites that follow each other in their module and get the same are
+//! one entry. Who names sites by their ID has them looked up under the lock under which they are
+//! changed.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::HashSet;
+use std::ops::Range;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
@@ -18,7 +20,7 @@ use super::state::{States, Status};
 use crate::addr::RecordId;
 use crate::publish::Keyed;
 use crate::sequence::Sequence;
-use crate::site::{Module, Site, SiteKey, SiteTable, Sites};
+use crate::site::{Module, ModuleId, Site, SiteKey, SiteTable, Sites};
 use crate::{Error, Result};
 
 /// So many sites of a transaction are looked through for one that is there twice, unless they came
@@ -35,7 +37,7 @@ pub(super) enum IfInvalid {
 }
 
 /// What is to become of a site.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Request<S = Sequence> {
     /// It gets this sequence.
     Patch(S),
@@ -174,25 +176,40 @@ pub(super) struct Collected {
     modules: SmallVec<[Module; 1]>,
     sequences: SmallVec<[Sequence; 1]>,
     asked: SmallVec<[Asked; 1]>,
+    /// How many sites that are.
+    count: usize,
     /// The keys of the sites, once they are more than [`FEW`], and not in order.
     sites: HashSet<SiteKey, RandomState>,
     is_unordered: bool,
 }
 
-/// What is asked for of one site.
-#[derive(Clone, Copy)]
+/// What is asked for of sites that follow each other in a module.
 struct Asked {
-    /// The number of its module.
+    /// The number of the module.
     module: u32,
-    site: SiteKey,
+    id: ModuleId,
+    /// The numbers of the sites, of which there is one at least.
+    sites: Range<u32>,
     /// With the number of its sequence.
     request: Request<u32>,
     if_invalid: IfInvalid,
 }
 
+impl Asked {
+    fn key(&self, index: u32) -> SiteKey {
+        let module = self.id;
+        SiteKey { module, index }
+    }
+
+    fn keys(&self) -> impl Iterator<Item = SiteKey> + '_ {
+        self.sites.clone().map(|index| self.key(index))
+    }
+}
+
 impl Collected {
+    /// How many sites.
     pub(super) fn len(&self) -> usize {
-        self.asked.len()
+        self.count
     }
 
     /// Adds what is to become of a site.
@@ -205,14 +222,27 @@ impl Collected {
         request: Request<S>,
         if_invalid: IfInvalid,
     ) -> Result<()> {
-        let key = site.key();
-        // protection: one-change-of-a-site
-        if !self.is_new(key) {
-            return Err(Error::SiteTwice { site: site.name() });
+        let index = site.key().index;
+        self.add_range(site.module(), index..index + 1, request, if_invalid)
+    }
+
+    /// The same of sites that follow each other, by their numbers. Some of them may have been added if
+    /// another is refused.
+    ///
+    /// # Errors
+    /// [`Error::SiteTwice`].
+    pub(super) fn add_range<S: Borrow<Sequence>>(
+        &mut self,
+        module: &Module,
+        sites: Range<u32>,
+        request: Request<S>,
+        if_invalid: IfInvalid,
+    ) -> Result<()> {
+        if sites.is_empty() {
+            return Ok(());
         }
-        let is_last = |last: &Module| last.is_same(site.module());
-        if !self.modules.last().is_some_and(is_last) {
-            self.modules.push(site.module().clone());
+        if !self.modules.last().is_some_and(|last| last.is_same(module)) {
+            self.modules.push(module.clone());
         }
         let sequences = &mut self.sequences;
         let request = request.map(|sequence| {
@@ -222,35 +252,75 @@ impl Collected {
             }
             last_of(sequences.len())
         });
+        let id = module.id();
+        if self.follows((id, sites.start)) {
+            self.push(id, sites, request, if_invalid);
+            return Ok(());
+        }
+        for index in sites {
+            // protection: one-change-of-a-site
+            if !self.is_new(SiteKey { module: id, index }) {
+                let site = module.handle(index).name();
+                return Err(Error::SiteTwice { site });
+            }
+            self.push(id, index..index + 1, request, if_invalid);
+        }
+        Ok(())
+    }
+
+    /// Adds sites of the last module.
+    fn push(&mut self, id: ModuleId, sites: Range<u32>, request: Request<u32>, if_invalid: IfInvalid) {
+        self.count += sites.len();
+        let module = last_of(self.modules.len());
+        if let Some(last) = self.asked.last_mut() {
+            let is_same = last.module == module && last.request == request && last.if_invalid == if_invalid;
+            // protection: one-entry-is-of-sites-that-follow-each-other
+            if is_same && last.sites.end == sites.start {
+                last.sites.end = sites.end;
+                return;
+            }
+        }
         self.asked.push(Asked {
-            module: last_of(self.modules.len()),
-            site: key,
+            module,
+            id,
+            sites,
             request,
             if_invalid,
         });
-        Ok(())
+    }
+
+    /// Whether a site comes behind all that are asked for, as they came in order: then none of them, and
+    /// none behind it, is there yet.
+    fn follows(&self, (id, index): (ModuleId, u32)) -> bool {
+        let last = self.asked.last().map(|last| (last.id, last.sites.end));
+        !self.is_unordered && last.is_none_or(|last| last <= (id, index))
     }
 
     /// Whether nothing is asked for yet of a site, of which something will be.
     fn is_new(&mut self, key: SiteKey) -> bool {
-        let follows = self.asked.last().is_none_or(|last| last.site < key);
-        if follows && !self.is_unordered {
-            return true;
-        }
         self.is_unordered = true;
-        if self.sites.is_empty() && self.asked.len() < FEW {
-            return self.asked.iter().all(|asked| asked.site != key);
+        let mut asked = self.asked.iter().flat_map(Asked::keys);
+        if self.sites.is_empty() && self.count < FEW {
+            return asked.all(|asked| asked != key);
         }
         if self.sites.is_empty() {
-            self.sites.extend(self.asked.iter().map(|asked| asked.site));
+            self.sites.extend(asked);
         }
         self.sites.insert(key)
     }
 
-    /// Takes back what was added last, until there are so many left.
+    /// Drops what was added last, until so many sites are left.
     pub(super) fn truncate(&mut self, len: usize) {
-        for asked in self.asked.drain(len..) {
-            self.sites.remove(&asked.site);
+        while self.count > len {
+            let last = self.asked.last_mut();
+            let last = last.expect("each site that was counted was asked for");
+            let index = last.sites.next_back();
+            let index = index.expect("what is asked for is asked of one site at least");
+            self.sites.remove(&last.key(index));
+            self.count -= 1;
+            if last.sites.is_empty() {
+                self.asked.pop();
+            }
         }
     }
 }
@@ -263,7 +333,7 @@ fn last_of(len: usize) -> u32 {
 impl<'s> Requests<'s> for &'s Collected {
     #[inline]
     fn count(&self) -> usize {
-        self.asked.len()
+        self.count
     }
 
     #[inline]
@@ -279,12 +349,14 @@ impl<'s> Requests<'s> for &'s Collected {
                 .expect("the module of what was asked for is kept")
                 .handle(0);
             for asked in asked {
-                site.go_to(asked.site.index);
                 let request = asked.request.map(|number| {
                     let sequence = self.sequences.get(number as usize);
                     sequence.expect("the sequence of what was asked for is kept")
                 });
-                take(Cow::Borrowed(&site), request, asked.if_invalid)?;
+                for index in asked.sites.clone() {
+                    site.go_to(index);
+                    take(Cow::Borrowed(&site), request, asked.if_invalid)?;
+                }
             }
         }
         Ok(())

@@ -89,9 +89,13 @@ impl<'e> Transaction<'e> {
     /// # Errors
     /// [`Error::NothingToInvalidate`]: the function has none; [`Error::SiteTwice`].
     pub fn invalidate(&mut self, function: &Function) -> Result<&mut Self> {
-        let before = self.changes.len();
-        let sites = function.sites().filter(Site::is_recorded);
-        self.add_all(sites, INVALIDATE, IfInvalid::Refuse)?;
+        let (before, module) = (self.changes.len(), function.module());
+        for sites in function.recorded() {
+            let added = self
+                .changes
+                .add_range(module, sites, INVALIDATE, IfInvalid::Refuse);
+            self.keep_all(before, added)?;
+        }
         // protection: an-invalidation-of-nothing-is-refused
         match self.changes.len() == before {
             true => Err(Error::NothingToInvalidate {
@@ -202,13 +206,19 @@ impl<'e> Transaction<'e> {
     ) -> Result<&mut Self> {
         let before = self.changes.len();
         for site in sites {
-            if let Err(error) = self.changes.add(&site, change, if_invalid) {
-                // protection: what-is-refused-is-not-in-the-transaction
-                self.changes.truncate(before);
-                return Err(error);
-            }
+            let added = self.changes.add(&site, change, if_invalid);
+            self.keep_all(before, added)?;
         }
         Ok(self)
+    }
+
+    /// Keeps what was added behind the first so many, if it was.
+    fn keep_all(&mut self, before: usize, added: Result<()>) -> Result<()> {
+        if added.is_err() {
+            // protection: what-is-refused-is-not-in-the-transaction
+            self.changes.truncate(before);
+        }
+        added
     }
 
     /// Assembles and checks every change, and allocates and fills stubs and exit stubs. No site is

@@ -1,6 +1,7 @@
 //! A function of a registered module: a handle that keeps the module.
 
 use core::fmt;
+use core::ops::Range;
 
 use super::functions::FunctionView;
 use super::module::{Module, Site};
@@ -107,13 +108,20 @@ impl Function {
 
     /// Its sites, in ascending address.
     pub fn sites(&self) -> impl Iterator<Item = Site> + '_ {
+        self.site_numbers().map(|index| self.module.handle(index))
+    }
+
+    /// The numbers of its sites that have a [record](Site::is_recorded), by those that follow each other.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+        self.module.0.sites.recorded(self.site_numbers())
+    }
+
+    fn site_numbers(&self) -> Range<u32> {
         let sites = &self.module.0.sites;
         let (start, len) = (self.addr(), self.len());
         let first = sites.before(start);
-        let end = start
-            .plus(len)
-            .map_or(sites.len() as u32, |end| sites.before_from(first, end));
-        (first..end).map(|index| self.module.handle(index))
+        let end = start.plus(len);
+        first..end.map_or(sites.len() as u32, |end| sites.before_from(first, end))
     }
 }
 

@@ -4,6 +4,7 @@
 //! are in one cache line. Its ID and its locations stay in its record; what many sites of a module
 //! have in common, what they held and how they are called, is their form, which is kept once.
 
+use core::iter;
 use core::ops::Range;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,6 +52,13 @@ pub(super) struct SiteForm {
     pub(super) overhang: u8,
     /// Which record it has.
     pub(super) recorded: RecordedBy,
+}
+
+impl SiteForm {
+    /// Whether it has a record: LLVM's, or one that was made of what was told.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.recorded != RecordedBy::Nobody
+    }
 }
 
 /// So many sites are looked at together: as many as a cache line has.
@@ -200,6 +208,18 @@ impl Sites {
         let last = holding.checked_sub(1).and_then(|last| self.bases.get(last));
         let next = self.bases.get(holding).map_or(u32::MAX, |(first, _)| *first);
         (last.map_or(self.base, |(_, base)| *base), next)
+    }
+
+    /// Those of these sites that have a record, by those that follow each other.
+    pub(super) fn recorded(&self, of: Range<u32>) -> impl Iterator<Item = Range<u32>> + '_ {
+        let mut left = of;
+        let has_record = |index: &u32| self.form_of(*index).is_recorded();
+        iter::from_fn(move || {
+            let (first, end) = (left.find(has_record)?, left.end);
+            // protection: only-recorded-sites-are-invalidated
+            let next = left.find(|index| !has_record(index));
+            Some(first..next.unwrap_or(end))
+        })
     }
 
     /// How many sites are before an address.
@@ -375,6 +395,25 @@ mod tests {
             assert_eq!(sites.entry_ids[origin.at as usize].get(), start);
         }
         assert_eq!(sites.containing(&sites.all, 0, CodeAddr::new(0xfff)), None);
+    }
+
+    #[test]
+    fn sites_with_records_are_those_between_the_others() {
+        let (without, with) = (RecordedBy::Nobody, [RecordedBy::StackMap, RecordedBy::Runtime]);
+        let records = [
+            without, with[0], with[1], without, without, with[1], without, with[0],
+        ];
+        let entry = |(start, recorded): (u64, RecordedBy)| {
+            let mut entry = SiteEntry::new(RecordId::new(start), CodeAddr::new(start), None, 0, 0);
+            entry.recorded = recorded;
+            entry
+        };
+        let entries: Vec<SiteEntry> = (0x1000..).zip(records).map(entry).collect();
+        let sites = Sites::new(&entries, Unused::default().sites(entries.len()));
+        let recorded = |of| sites.recorded(of).collect::<Vec<_>>();
+        assert_eq!(recorded(0..8), [1..3, 5..6, 7..8]);
+        assert_eq!(recorded(2..6), [2..3, 5..6]);
+        assert_eq!(recorded(3..5), []);
     }
 
     #[test]

@@ -546,7 +546,7 @@ impl Site {
     /// made of what was told.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
-        self.form().recorded != RecordedBy::Nobody
+        self.form().is_recorded()
     }
 
     /// The offsets in it to which return addresses may point that the runtime has told, ascending.
