@@ -27,7 +27,7 @@ mod views;
 mod views;
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -52,6 +52,8 @@ pub(crate) struct OwnProcess {
     forker: AtomicU64,
     /// Who is inside the gate and not counted there.
     marks: seat::Marks,
+    /// Whether copies are made for a child, which may stand in for code here.
+    copying: AtomicBool,
 }
 
 impl OwnProcess {
@@ -91,6 +93,7 @@ static UNWIPED: OwnProcess = OwnProcess {
     gate: AtomicU32::new(0),
     forker: AtomicU64::new(0),
     marks: seat::Marks::new(),
+    copying: AtomicBool::new(false),
 };
 
 /// The kernel wipes one page.
@@ -109,6 +112,7 @@ fn wipe(parent: u32) {
     if mark().is_none() || own.number.load(Ordering::Relaxed) == parent {
         own.gate.store(0, Ordering::Relaxed);
         own.marks.wipe();
+        own.copying.store(false, Ordering::Relaxed);
         own.forker.store(0, Ordering::Relaxed);
         own.number.store(0, Ordering::Relaxed);
     }

@@ -59,15 +59,27 @@ pub(crate) fn wait() -> bool {
     true
 }
 
+/// For a fork that found the gate empty: copies are made from now on, which may stand in for code that
+/// is remapped.
+pub(super) fn begin_copies() {
+    super::own().copying.store(true, Ordering::SeqCst);
+    // What is read for a copy is read after this.
+    fence(Ordering::SeqCst);
+}
+
+/// No copy stands in any more, nor will one before the next fork.
+pub(super) fn end_copies() {
+    super::own().copying.store(false, Ordering::Release);
+}
+
 /// For who has changed code that may be remapped: returns when what was written is what is executed
 /// here. Who is inside does not wait.
 ///
-/// A copy may stand in for the code only while the gate is closed and nobody inside. One that was
-/// made after this found it otherwise holds what was written.
+/// A copy that is made after this found that none was being made holds what was written.
 pub(in crate::memory) fn show_written() {
     fence(Ordering::SeqCst);
     // protection: what-is-written-beside-a-fork-is-executed
-    if gate().load(Ordering::SeqCst) == FORKING && seat::are_empty() {
+    if super::own().copying.load(Ordering::SeqCst) {
         show_written_later();
     }
 }
@@ -75,7 +87,7 @@ pub(in crate::memory) fn show_written() {
 #[cold]
 fn show_written_later() {
     let patience = Patience::new();
-    while gate().load(Ordering::SeqCst) == FORKING && seat::are_empty() {
+    while super::own().copying.load(Ordering::SeqCst) {
         if !patience.wait() {
             drop(Writing::enter_anyway());
             return;
@@ -155,6 +167,7 @@ impl Writing {
         // What is written must be what is executed, here and now.
         // protection: an-impatient-writer-writes-what-is-executed
         super::views::stand_back();
+        end_copies();
         Self(Place::Counted(gate))
     }
 }
@@ -202,6 +215,17 @@ pub(in crate::memory) fn is_empty() -> bool {
 /// Whether somebody went in nevertheless since it was closed.
 pub(crate) fn was_broken() -> bool {
     BROKEN.load(Ordering::SeqCst)
+}
+
+/// Does something while a writer has noted that it is inside, and has not found out yet that the gate
+/// is closed.
+#[cfg(all(test, target_os = "linux", not(emulated)))]
+pub(crate) fn while_one_is_refused<R>(does: impl FnOnce() -> R) -> R {
+    let refused = Writing(Place::Counted(gate()));
+    gate().fetch_add(1, Ordering::Acquire);
+    let done = does();
+    drop(refused);
+    done
 }
 
 /// Lets others in again.

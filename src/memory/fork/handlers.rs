@@ -178,6 +178,7 @@ extern "C" fn in_parent() {
             return;
         }
         views::stand_back();
+        gate::end_copies();
         drop(take_copies());
         FORKING_THREAD.store(0, Ordering::Relaxed);
         gate::open();

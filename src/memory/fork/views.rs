@@ -191,6 +191,8 @@ fn add() -> &'static ViewNode {
 /// Copies every view of this process, which has that number, into one sealed file. `None` if there
 /// is nothing to copy, or it cannot be done. Allocates nothing.
 pub(super) fn copy(process: u32) -> Option<OwnedFd> {
+    // protection: copies-are-noted-before-they-are-made
+    gate::begin_copies();
     let mut len = 0;
     for node in all() {
         let is_view = node.process.load(Ordering::Relaxed) == process

@@ -141,7 +141,8 @@ fn what_is_written_beside_a_fork_is_executed() {
             gate::close();
             assert!(crate::memory::fork::stand_in() && protection(at) == "r-xp");
             let expected = 12 - call(at);
-            match expected {
+            // Of others, some are about to find out that the gate is closed.
+            gate::while_one_is_refused(|| match expected {
                 5 => memory.write(at, code).unwrap(),
                 _ => {
                     let (mut old, mut new) = ([0; 8], [0; 8]);
@@ -149,7 +150,7 @@ fn what_is_written_beside_a_fork_is_executed() {
                     new[..code.len()].copy_from_slice(code);
                     memory.live().unwrap().exchange(at, old, new).unwrap();
                 }
-            }
+            });
             publish(jit.range);
             assert_eq!((call(at), protection(at).as_str()), (expected, "r-xs"));
         }
