@@ -99,6 +99,15 @@ impl SiteChange {
         (self.exchange.is_some(), self.range.start())
     }
 
+    /// What is to be installed, before the change is made.
+    #[inline]
+    pub(super) fn to_install(&self) -> &Installed {
+        match &self.installed {
+            Held::Own(new) => new,
+            Held::Original(_) => unreachable!("what is to be installed is made for the site"),
+        }
+    }
+
     /// Takes out the stub that was made for a change which was not made, or was in force before one
     /// that was.
     pub(super) fn take_stub(&mut self) -> Option<Box<Stub>> {
@@ -349,7 +358,7 @@ fn note(
     (site, change): (&Site, &SiteChange),
     old: &Bytes,
 ) -> Boxed<()> {
-    let (number, new) = (writes.len(), &change.installed.bytes);
+    let (number, new) = (writes.len(), &change.to_install().bytes);
     assert_eq!(
         old.len(),
         new.len(),
@@ -441,7 +450,7 @@ impl ChangeSet {
             }
         }
         let exit_stubs = change.exit_stubs.iter().map(ExitStub::range);
-        let stub = change.installed.stub.iter().map(|stub| stub.slot.range());
+        let stub = change.to_install().stub.iter().map(|stub| stub.slot.range());
         for range in exit_stubs.chain(stub) {
             publish_too(&mut self.of_stubs, range);
         }
@@ -581,7 +590,7 @@ impl ChangeSet {
             addr: write.at,
             // What has been replaced is in its place.
             // protection: journal-has-both-sides
-            generation: change.installed.generation + 1,
+            generation: change.installed.generation() + 1,
             became: change.status,
             before: &write.old,
             after: &write.new,

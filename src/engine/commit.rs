@@ -402,7 +402,7 @@ fn vacated_by(change: &SiteChange, states: &States) -> impl Iterator<Item = Vaca
     // `check_current`.
     let return_offsets = old.map_or_else(ReturnOffsets::new, |old| old.all_return_offsets());
     let (start, end) = (change.range.start(), change.range.len() as u32);
-    let kept = || change.installed.return_offsets.iter().copied();
+    let kept = || change.to_install().return_offsets.iter().copied();
     let holes = std::iter::once(0).chain(kept()).map(|at| at + 1);
     let ends = kept().chain(std::iter::once(end));
     let parts = holes.zip(ends).filter_map(|(from, to)| {

@@ -3,10 +3,10 @@
 //! Problem: a commit has no time to build what becomes the state of a site, and most sites of a
 //! large transaction have never been changed and hold the same. Approach: all that changes with a
 //! site's bytes is one [`Installed`], made when the change is prepared; the commit exchanges the
-//! pointer to it. Sites that have not been changed share one.
+//! pointer to it. Sites that have not been changed share one (see [`super::originals`]).
 //!
-//! Invariants: what is shared has no stub and is never changed; a site whose state changes where it
-//! is, as one that is settled or lost, gets its own first.
+//! Invariants: what is shared is never changed; a site whose state changes where it is, as one that is
+//! settled or lost, gets its own first.
 
 use core::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 
 use super::observe::CodeOwner;
+use super::originals::{OriginalIndex, Originals};
 use super::state::Status;
 use crate::memory::StubSlot;
 use crate::memory::short::{self, Bytes};
@@ -127,25 +128,45 @@ impl Installed {
     }
 }
 
-/// What is installed in a site, held by a pointer: what a commit exchanges. Sites that have not been
-/// changed share what they hold with those that hold the same.
+/// Where that is what is installed in a site: what a commit exchanges.
 pub(super) enum Held {
-    /// Its own.
+    /// It is the site's own.
     Own(Box<Installed>),
-    /// What sites like it held when they were registered.
-    Original(Arc<Installed>),
+    /// The site holds what sites like it held when they were registered. Of a site that has been changed
+    /// since, this only says that it had not been.
+    Original(OriginalIndex),
 }
 
 impl Held {
     /// To be changed in place: what is shared is not.
     #[inline]
-    pub(super) fn own(&mut self) -> &mut Installed {
-        if let Self::Original(shared) = self {
+    pub(super) fn own(&mut self, originals: &mut Originals) -> &mut Installed {
+        if let Self::Original(index) = *self {
+            let shared = originals.get(index);
             *self = Self::Own(Box::new(Installed::original(&shared.bytes, &shared.returns)));
+            originals.lose_user(index);
         }
         match self {
             Self::Own(own) => own,
             Self::Original(_) => unreachable!("it has just been made its own"),
+        }
+    }
+
+    /// What is installed.
+    #[inline]
+    pub(super) fn get<'h>(&'h self, originals: &'h Originals) -> &'h Installed {
+        match self {
+            Self::Own(own) => own,
+            Self::Original(index) => originals.get(*index),
+        }
+    }
+
+    /// How often the site had been changed.
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        match self {
+            Self::Own(own) => own.generation,
+            Self::Original(_) => 0,
         }
     }
 
@@ -155,18 +176,6 @@ impl Held {
         match self {
             Self::Own(own) => own.stub.take(),
             Self::Original(_) => None,
-        }
-    }
-}
-
-impl Deref for Held {
-    type Target = Installed;
-
-    #[inline]
-    fn deref(&self) -> &Installed {
-        match self {
-            Self::Own(own) => own,
-            Self::Original(shared) => shared,
         }
     }
 }

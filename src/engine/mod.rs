@@ -55,6 +55,7 @@ mod lower;
 mod mirroring;
 mod module;
 mod observe;
+mod originals;
 mod plan;
 mod prepare;
 mod requests;

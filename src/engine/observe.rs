@@ -409,7 +409,7 @@ impl Shared {
     pub(super) fn tell_made(&self, set: &ChangeSet) {
         for change in &set.changes {
             let site = &set.site(change);
-            if let Some(stub) = &change.installed.stub {
+            if let Some(stub) = &change.to_install().stub {
                 let kind = CodeKind::at(site, CodeKind::Stub);
                 self.tell_placed(site, kind, stub.slot.range(), stub.owner.generation);
             }

@@ -50,7 +50,7 @@ fn show(f: &mut fmt::Formatter<'_>, (site, change): (&Site, &SiteChange), write:
         writeln!(f, "  {title}")?;
         listing(f, site, write.at, write.side(side))?;
     }
-    if let Some(stub) = &change.installed.stub {
+    if let Some(stub) = &change.to_install().stub {
         writeln!(f, "  stub")?;
         listing(f, site, stub.slot.addr(), &stub.code)?;
     }

@@ -137,7 +137,7 @@ impl<'a> Preparation<'a> {
     ) -> Self {
         let state = states.at(index);
         let state = state.expect("the index of a state that was just found");
-        let (is_released, old) = (site.module().is_released(), &**state.installed);
+        let (is_released, old) = (site.module().is_released(), state.installed);
         let has_return_offsets = !grace_period && old.has_return_offsets();
         new.return_offsets.assign(&[]);
         // protection: return-offsets-stay-in-force

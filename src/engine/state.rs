@@ -3,7 +3,6 @@
 
 use core::cell::{Cell, RefCell};
 use core::mem;
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -14,12 +13,12 @@ use super::installed::{Held, Installed, Stub};
 use super::journal::{Journal, JournalEntry, Record};
 use super::live::{Armed, ExchangeRoom, Settling};
 use super::observe::CodeOwner;
+use super::originals::{Originals, is_call};
 use super::retire::{RetireList, RetiredCode};
 pub(super) use super::state_table::StateIndex;
 use super::state_table::{Places, StateTable};
 use super::templates::Templates;
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::arch::{Arch, SiteKind};
 use crate::invariant::OrAbort;
 use crate::memory::StubSlot;
 use crate::memory::fork::seat::Seat;
@@ -49,7 +48,7 @@ pub enum Status {
 #[derive(Clone, Copy)]
 pub(super) struct SiteState<'s> {
     version: u64,
-    pub(super) installed: &'s Held,
+    pub(super) installed: &'s Installed,
     pub(super) lasting: &'s Lasting,
 }
 
@@ -206,17 +205,6 @@ impl SitesCode {
     }
 }
 
-/// What sites hold that have not been changed: where calls return to in it depends on the bytes, the
-/// architecture and the length alone.
-struct KnownOriginal {
-    /// Of the site that was asked about last.
-    form: (ModuleId, u32),
-    is_call: bool,
-    key: (Arch, Len),
-    displaced: Box<[u8]>,
-    installed: Arc<Installed>,
-}
-
 /// The states of all sites that have one.
 #[derive(Default)]
 pub(super) struct States {
@@ -238,8 +226,8 @@ pub(super) struct States {
     pub(super) retired: RetireList<RetiredCode>,
     /// Live sites whose gate was closed since they were looked at for being settled.
     closed: Vec<SiteKey>,
-    /// What the site held that was looked at last.
-    last_original: Option<KnownOriginal>,
+    /// What sites hold that have not been changed.
+    originals: Originals,
     /// Sites that are settled when every thread has passed their epoch.
     pub(super) settling: Vec<Settling>,
     /// Whether any site was ever closed by a trap, and left so.
@@ -345,46 +333,12 @@ impl States {
     fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
         let expected = mem::take(&mut self.expected);
         self.make_room(expected);
-        // protection: old-bytes-are-compared-before-the-first-patch
-        let (original, is_call) = self.original_of(site)?;
+        let (original, is_call) = self.originals.of(site)?;
         let mut lasting = Lasting::new(site, is_call, None);
         if !site.module().is_live() {
             lasting.kind = self.templates.get_mut().kind_of(site, None);
         }
         Ok(self.insert(site, Held::Original(original), lasting))
-    }
-
-    /// What a site holds that has not been changed, and whether it is a call site. Most are like the
-    /// one that was asked about before, or hold the same.
-    fn original_of(&mut self, site: &Site) -> Result<(Arc<Installed>, bool)> {
-        let form = site.form_key();
-        // protection: forms-are-of-one-module
-        if let Some(last) = self.last_original.as_ref().filter(|last| last.form == form) {
-            return Ok((Arc::clone(&last.installed), last.is_call));
-        }
-        let is_call = is_call(site);
-        let key = (site.module().arch(), site.reserved());
-        let displaced = site.displaced();
-        let is_told = site.is_told();
-        if let Some(last) = self.last_original.as_mut().filter(|_| !is_told) {
-            // protection: returns-are-those-of-the-bytes
-            if last.key == key && *last.displaced == *displaced {
-                (last.form, last.is_call) = (form, is_call);
-                return Ok((Arc::clone(&last.installed), is_call));
-            }
-        }
-        let returns = returns_of(site, displaced)?;
-        let installed = Arc::new(Installed::original(site.original(), &returns));
-        if !is_told {
-            self.last_original = Some(KnownOriginal {
-                form,
-                is_call,
-                key,
-                displaced: displaced.into(),
-                installed: Arc::clone(&installed),
-            });
-        }
-        Ok((installed, is_call))
     }
 
     /// The site one of whose stubs or exit stubs contains `addr`.
@@ -421,7 +375,7 @@ impl States {
         let lasting = self.lasting.get(index.number())?.as_ref()?;
         Some(SiteState {
             version: changing.version,
-            installed: &changing.installed,
+            installed: changing.installed.get(&self.originals),
             lasting,
         })
     }
@@ -437,10 +391,9 @@ impl States {
     /// module goes.
     pub(super) fn lose(&mut self, index: StateIndex, exit_stubs: &mut ExitStubList, stub: Option<Box<Stub>>) {
         let version = self.next_version();
-        let changing = self.written(index);
         // protection: prepared-before-a-loss
-        changing.version = version;
-        let installed = changing.installed.own();
+        self.written(index).version = version;
+        let installed = self.own(index);
         installed.status = Status::Lost;
         installed.generation += 1;
         let lasting = self.written_lasting(index);
@@ -523,7 +476,7 @@ impl States {
         let changing = changing.or_abort("a site that was written has a state");
         // protection: prepared-before-a-site-settled
         changing.version = version;
-        let installed = changing.installed.own();
+        let installed = changing.installed.own(&mut self.originals);
         let record = Record {
             site,
             addr,
@@ -543,7 +496,20 @@ impl States {
     /// Lets a site keep the stub of what has just been replaced.
     #[cold]
     pub(super) fn keep_stub(&mut self, index: StateIndex, stub: Box<Stub>) {
-        self.written(index).installed.own().stub = Some(stub);
+        self.own(index).stub = Some(stub);
+    }
+
+    /// What is installed in a site that a commit has written, to be changed where it is.
+    fn own(&mut self, index: StateIndex) -> &mut Installed {
+        let changing = self.places.get_mut(index.number()).and_then(Option::as_mut);
+        let changing = changing.or_abort("a site that was written has a state");
+        changing.installed.own(&mut self.originals)
+    }
+
+    /// How many there are of what sites hold that have not been changed.
+    #[cfg(test)]
+    pub(super) fn originals(&self) -> usize {
+        self.originals.len()
     }
 
     /// Puts what is installed in a site from now on into its state, under a version that was never
@@ -554,6 +520,10 @@ impl States {
         let changing = self.written(index);
         changing.version = version;
         std::mem::swap(&mut changing.installed, installed);
+        if let Held::Original(original) = installed {
+            // protection: who-is-changed-uses-no-original
+            self.originals.lose_user(*original);
+        }
     }
 
     /// What changes with a site that a commit has written. It was found current under the same lock;
@@ -657,15 +627,13 @@ impl States {
             let changing = self.places.get_mut(index.number()).and_then(Option::take);
             let lasting = self.lasting.get_mut(index.number()).and_then(Option::take);
             let (changing, lasting) = changing.zip(lasting).expect("a listed site has a state");
+            if let Held::Original(original) = changing.installed {
+                self.originals.lose_user(original);
+            }
             SitesCode::of(key, changing.installed, lasting)
         });
         code.collect()
     }
-}
-
-/// Whether it is a call site.
-fn is_call(site: &Site) -> bool {
-    site.shape().kind() == SiteKind::Call
 }
 
 /// The offsets in the site to which calls in these bytes of it return, which are its own, without

@@ -184,7 +184,7 @@ fn undo_some(publisher: &Publisher, set: &mut ChangeSet, count: usize, level: Le
             false => exchange.undo(),
         };
         if undone.is_err() {
-            let new = &change.installed.bytes;
+            let new = &change.to_install().bytes;
             change.fate = Some(match exchange.memory.get().holds(change.range.start(), new) {
                 Ok(true) => Fate::New,
                 _ => Fate::Unknown,

@@ -164,6 +164,20 @@ fn sites_with_calls_and_sites_without_are_told_apart() {
         };
         assert_eq!(*installed.return_offsets, *kept, "{id}");
     }
+    let originals = || lab.engine.shared.states.lock().originals();
+    assert_eq!(originals(), 1, "all were changed, and the last is remembered");
+    // Others get a state, and are not changed.
+    let written = [called(9), empty(10), called(11)];
+    let text = Text::new(&written);
+    let module = lab.register(&text, &written);
+    for site in module.sites() {
+        assert_eq!(lab.engine.restore_site(&site).unwrap().sites, 0);
+    }
+    assert_eq!(originals(), 3);
+    // SAFETY: nobody executes it.
+    let grace_period = unsafe { GracePeriod::promise() };
+    lab.engine.unregister(module, &grace_period).unwrap();
+    assert_eq!(originals(), 1, "the last is remembered");
     drop(texts);
 }
 
