@@ -302,6 +302,8 @@ pub(super) struct ChangeSet {
     pub(super) has_code: bool,
     /// Whether bytes are rewritten behind traps, which all cores have to serialize for.
     pub(super) rewrites: bool,
+    /// Whether the handler of traps is told of some of them.
+    pub(super) notes_traps: bool,
     /// How many sites were left as they are, as they are as asked for.
     pub(super) unchanged: usize,
     /// Sites that were left as they are, as they have been invalidated.
@@ -340,6 +342,7 @@ impl Default for ChangeSet {
             until_run: false,
             has_code: false,
             rewrites: false,
+            notes_traps: false,
             unchanged: 0,
             invalidated: Vec::new(),
             found: FirstFault::default(),
@@ -447,6 +450,7 @@ impl ChangeSet {
             Some(exchange) => {
                 self.has_code = true;
                 self.rewrites |= exchange.is_rewriting();
+                self.notes_traps |= exchange.notes_trap();
             }
         }
         let exit_stubs = change.exit_stubs.iter().map(ExitStub::range);
@@ -631,7 +635,7 @@ impl ChangeSet {
         (self.unchanged, self.quiescent) = (0, 0);
         (self.is_sorted, self.ends) = (true, false);
         (self.until_run, self.has_code, self.exposed) = (false, false, false);
-        (self.rewrites, self.has_others) = (false, false);
+        (self.rewrites, self.notes_traps, self.has_others) = (false, false, false);
         self.prepared = Duration::ZERO;
     }
 }

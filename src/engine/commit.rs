@@ -89,8 +89,7 @@ impl<'e> Prepared<'e> {
         let needed = if set.rewrites { Level::Immediate } else { set.level };
         let checked = shared.publisher.check(needed);
         if let Err(error) = checked {
-            set.release(shared);
-            return Err(shared.refused(states, error.into(), since).into());
+            return Err(set.refuse(shared, states, error.into(), since));
         }
         if since.is_some() {
             // protection: code-is-told-before-it-is-reached
@@ -101,10 +100,7 @@ impl<'e> Prepared<'e> {
         let mut set = ManuallyDrop::new(set);
         // protection: panics-free-nothing-in-use
         if set.apply(shared, states).is_err() {
-            let error = set.fail(shared, states, since);
-            let made = ManuallyDrop::into_inner(set).take_made();
-            shared.free_code(made);
-            return Err(shared.refused(states, error, since).into());
+            return Err(ChangeSet::fail(set, shared, states, since));
         }
         if set.rewrites {
             live::note_opened(&shared.publisher, set.live());
@@ -142,6 +138,19 @@ impl ChangeSet {
         }
     }
 
+    /// Refuses what was prepared, before anything was written.
+    #[cold]
+    fn refuse(
+        &mut self,
+        shared: &Shared,
+        states: &States,
+        error: Error,
+        since: Option<Instant>,
+    ) -> Box<Error> {
+        self.release(shared);
+        shared.refused(states, error, since).into()
+    }
+
     /// Frees what was allocated for changes that were not made.
     pub(super) fn release(&mut self, shared: &Shared) {
         for change in &mut self.changes {
@@ -164,19 +173,35 @@ impl ChangeSet {
     }
 
     /// Compares the sites, writes them, publishes and reads back: all of them, or none. Where all
-    /// are live no thread is stopped.
+    /// are live, or there are no other threads, no thread is stopped.
     #[inline]
     fn apply(&mut self, shared: &Shared, states: &States) -> Outcome {
-        let is_noted = self.live().iter().any(SiteChange::is_trap);
+        let stopped = match self.is_live() {
+            true => None,
+            false => match shared.world.already_stopped() {
+                None => return self.apply_stopping(shared, states),
+                stopped => stopped,
+            },
+        };
         // Until all is written, no fork is under way, and none begins.
+        let _writing = match self.notes_traps {
+            true => self.note_traps(shared, states)?,
+            false => states.seat.enter(),
+        };
+        match stopped {
+            None => self.apply_live(shared, states),
+            Some(stopped) => self.apply_while(shared, states, stopped),
+        }
+    }
+
+    /// The same where threads have to be stopped.
+    #[inline(never)] // In a world of one thread nobody has to be.
+    fn apply_stopping(&mut self, shared: &Shared, states: &States) -> Outcome {
+        let is_noted = self.notes_traps;
         let _noting = match is_noted {
             true => Some(self.note_traps(shared, states)?),
             false => None,
         };
-        if self.is_live() {
-            let _writing = (!is_noted).then(|| states.seat.enter());
-            return self.apply_live(shared, states);
-        }
         let mut vacated = Vec::new();
         if shared.stops_anywhere {
             vacated = self.vacated(states);
@@ -360,19 +385,28 @@ impl ChangeSet {
     /// Tells why the commit has failed. What it has made is kept where threads may be in it, or a
     /// site may hold it.
     #[cold]
-    fn fail(&mut self, shared: &Shared, states: &mut States, time: Option<Instant>) -> Error {
-        let error = fault::explain(self);
+    fn fail(
+        set: ManuallyDrop<Box<Self>>,
+        shared: &Shared,
+        states: &mut States,
+        time: Option<Instant>,
+    ) -> Box<Error> {
+        let mut set = set;
+        let error = fault::explain(&mut set);
         // protection: lost-sites-are-refused
-        self.mark_lost(states);
+        set.mark_lost(states);
         // Notes are rolled back.
-        let _writing = self.live().iter().any(SiteChange::is_trap).then(Writing::enter);
-        match self.exposed {
+        let writing = set.notes_traps.then(Writing::enter);
+        match set.exposed {
             // protection: live-stub-of-a-rolled-back-patchable-jump-is-retired
-            true => live::retire(&shared.publisher, self, states, time),
+            true => live::retire(&shared.publisher, &mut set, states, time),
             // protection: trap-of-a-refused-invalidation-is-forgotten
-            false => live::forget_traps(&shared.publisher, self.live()),
+            false => live::forget_traps(&shared.publisher, set.live()),
         }
-        error
+        drop(writing);
+        let made = ManuallyDrop::into_inner(set).take_made();
+        shared.free_code(made);
+        shared.refused(states, error, time).into()
     }
 
     /// Marks the sites that a failed roll-back has left in doubt.
@@ -421,11 +455,6 @@ fn vacated_by(change: &SiteChange, states: &States) -> impl Iterator<Item = Vaca
 }
 
 impl SiteChange {
-    /// Whether the handler of traps is told of it.
-    fn is_trap(&self) -> bool {
-        self.exchange.as_deref().is_some_and(JumpExchange::notes_trap)
-    }
-
     /// Finds a place for the stub of what it has replaced, or returns it if it can be freed.
     fn place_stub(
         &mut self,

@@ -34,6 +34,8 @@ pub enum Resumption {
 /// - It may be called from any thread that may patch, also from a handler that compiled code called; it must
 ///   not deadlock when two threads call it at once.
 /// - What [`resumption`](Self::resumption) answers is true of every thread that was stopped.
+/// - Where [`already_stopped`](Self::already_stopped) answers with a proof, what that says is true in every
+///   call of the engine that patches, and [`stops_anywhere`](Self::stops_anywhere) is false.
 /// - Where [`stops_anywhere`](Self::stops_anywhere) is true, `work` has not been called unless no thread, the
 ///   caller's included, has its program counter in what is vacated or returns to a return offset of it.
 pub unsafe trait World: Send + Sync + fmt::Debug {
@@ -50,6 +52,12 @@ pub unsafe trait World: Send + Sync + fmt::Debug {
     /// [`Error::WorldNotStopped`], or another of these errors
     /// that fits.
     fn while_stopped(&self, vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()>;
+
+    /// The proof that nobody has to be stopped, in a world that has no other threads: what
+    /// [`while_stopped`](Self::while_stopped) would lend to its work. It is not called then.
+    fn already_stopped(&self) -> Option<&Stopped> {
+        None
+    }
 
     /// What stopped threads do before they execute code again.
     fn resumption(&self) -> Resumption {
@@ -85,14 +93,22 @@ impl SingleThreaded {
     }
 }
 
+impl SingleThreaded {
+    // SAFETY: whoever has a world of one thread has promised it at construction, and only who has one is lent it.
+    const STOPPED: Stopped = unsafe { Stopped::promise() };
+}
+
 // SAFETY: the promise at construction is what `Stopped` says, without anything having to be done; the work is
 // called once on this thread; nobody is stopped, so nobody resumes.
 unsafe impl World for SingleThreaded {
     fn while_stopped(&self, _vacated: &[Vacated], work: &mut dyn FnMut(&Stopped)) -> Result<()> {
         let () = self.private;
-        // SAFETY: the promise at construction.
-        work(&unsafe { Stopped::promise() });
+        work(&Self::STOPPED);
         Ok(())
+    }
+
+    fn already_stopped(&self) -> Option<&Stopped> {
+        Some(&Self::STOPPED)
     }
 
     fn resumption(&self) -> Resumption {

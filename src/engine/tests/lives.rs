@@ -294,6 +294,46 @@ fn the_memory_of_an_unregistered_module_is_let_go() {
     assert_eq!(memory.holders(), before);
 }
 
+/// A world of one thread, which is never told to stop anybody.
+#[derive(Debug)]
+struct Alone(SingleThreaded);
+
+// SAFETY: the work is never called, and an error is returned; what is answered is the answer of a world of one thread.
+unsafe impl World for Alone {
+    fn while_stopped(
+        &self,
+        _vacated: &[crate::publish::Vacated],
+        _work: &mut dyn FnMut(&Stopped),
+    ) -> crate::publish::Result<()> {
+        Err(crate::publish::Error::WorldNotStopped {
+            why: "there is nobody to stop",
+        })
+    }
+
+    fn already_stopped(&self) -> Option<&Stopped> {
+        self.0.already_stopped()
+    }
+
+    fn resumption(&self) -> Resumption {
+        self.0.resumption()
+    }
+}
+
+#[test]
+fn a_world_without_other_threads_stops_nobody() {
+    // SAFETY: the test calls its code on this thread alone, which is the one that patches.
+    let world = Alone(unsafe { SingleThreaded::promise() });
+    let engine = Engine::builder().world(world).build().unwrap();
+    let lab = Lab { engine, ..Lab::new() };
+    let functions = [identity(1)];
+    let text = Text::new(&functions);
+    let site = lab.register(&text, &functions).sites().next().unwrap();
+    lab.engine.patch(1, &plus(3)).unwrap();
+    assert_eq!(call(&site, 10), 13);
+    lab.engine.plan(1, &plus(4)).unwrap().commit().unwrap();
+    assert_eq!(call(&site, 10), 14);
+}
+
 #[test]
 fn changes_go_to_the_memory_of_their_site_by_turns() {
     let lab = Lab::new();
