@@ -282,6 +282,8 @@ pub(super) struct ChangeSet {
     pub(super) quiescent: usize,
     /// The memories of quiescent sites.
     pub(super) memories: Vec<SameMemory>,
+    /// Whether all sites are quiescent, and in one memory.
+    pub(super) is_of_one_memory: bool,
     /// Whether some of them are not the engine's own: their pages have to be opened and closed.
     pub(super) has_others: bool,
     /// What is published: the sites, or the patchable jumps of live ones, and then stubs.
@@ -332,6 +334,7 @@ impl Default for ChangeSet {
             writes: Vec::new(),
             quiescent: 0,
             memories: Vec::new(),
+            is_of_one_memory: false,
             has_others: false,
             ranges: Vec::new(),
             of_sites: 0,
@@ -499,6 +502,9 @@ impl ChangeSet {
         if !self.is_sorted {
             self.sort(states)?;
         }
+        // protection: no-memory-is-left-out
+        let first = self.memories.first().map(|memory| &memory.changes);
+        self.is_of_one_memory = first == Some(&(0..self.changes.len()));
         let longest = self.writes.iter().map(|write| write.new.len());
         self.found.make_room(longest.fold(0, usize::max));
         self.of_sites = self.ranges.len();
