@@ -12,6 +12,7 @@ use core::hash::{Hash, Hasher};
 
 use llvm_stackmaps::addr::{CodeAddr, DwarfReg};
 use patchpoint_isa::{OnReturn, RegSet};
+use smallvec::SmallVec;
 
 use super::operand::{Field, Mem, Operand, Source, Target};
 use super::outline::Outline;
@@ -76,7 +77,8 @@ pub struct Sequence {
 
 #[derive(Clone, Default)]
 struct Body {
-    operations: Vec<Operation>,
+    /// There is room for those of an inline cache with one guard.
+    operations: SmallVec<[Operation; 2]>,
     in_place_only: bool,
     /// Of all operations: who patches the same sequence into many sites reads it once.
     outline: Outline,
