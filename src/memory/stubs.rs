@@ -240,11 +240,7 @@ impl StubPool {
         reach: Reach,
         from: impl Fn(&mut Slab) -> Option<CodeRange>,
     ) -> Result<(usize, CodeRange)> {
-        // Of the newest first, which is the largest: the others are mostly full.
-        let slabs = state.slabs.iter_mut().enumerate().rev();
-        // protection: stub-within-reach
-        let mut in_reach = slabs.filter(|(_, slab)| reserve::allows(reach, slab.range));
-        match in_reach.find_map(|(number, slab)| Some((number, from(slab)?))) {
+        match state.take(reach, &from) {
             Some(taken) => Ok(taken),
             None => {
                 let number = state.slabs.len();
@@ -302,6 +298,39 @@ impl StubPool {
         let state = self.lock()?;
         let slab = state.slab_of(slot.range())?;
         state.write(slab, slot.range(), code)
+    }
+
+    /// The same of code that is mostly shorter than what its slot was taken for: what the slot has
+    /// beyond is free again.
+    ///
+    /// # Errors
+    ///
+    /// As [`fill`](Self::fill); the slot is free again then.
+    pub(crate) fn fill_and_shorten(&self, slot: StubSlot, code: &[u8]) -> Result<StubSlot> {
+        let _stage = latency::enter(Stage::Allocate);
+        let mut state = self.lock()?;
+        let range = slot.range();
+        let slab = state.slab_of(range)?;
+        if let Err(error) = state.write(slab, range, code) {
+            state.give_slot(range)?;
+            return Err(error);
+        }
+        let used = (code.len() as u64).next_multiple_of(GRANULE).max(GRANULE);
+        let beyond = range.len().checked_sub(used).filter(|beyond| *beyond > 0);
+        let parts = beyond.and_then(|beyond| {
+            let kept = CodeRange::new(range.start(), used)?;
+            Some((kept, CodeRange::new(kept.end(), beyond)?))
+        });
+        let Some((kept, beyond)) = parts else {
+            return Ok(slot);
+        };
+        // It holds trapping instructions still.
+        let slab = state.slabs.get_mut(slab).ok_or(foreign(range))?;
+        // protection: only-what-is-beyond-the-code-is-free
+        slab.free.give(beyond);
+        state.stats.in_use -= beyond.len();
+        let retired = None;
+        Ok(StubSlot { range: kept, retired })
     }
 
     /// The bytes of stubs.
@@ -367,6 +396,19 @@ impl StubPool {
 }
 
 impl PoolState {
+    /// Takes bytes of a slab that is there; which one it is.
+    fn take(
+        &mut self,
+        reach: Reach,
+        from: impl Fn(&mut Slab) -> Option<CodeRange>,
+    ) -> Option<(usize, CodeRange)> {
+        // Of the newest first, which is the largest: the others are mostly full.
+        let slabs = self.slabs.iter_mut().enumerate().rev();
+        // protection: stub-within-reach
+        let mut in_reach = slabs.filter(|(_, slab)| reserve::allows(reach, slab.range));
+        in_reach.find_map(|(number, slab)| Some((number, from(slab)?)))
+    }
+
     /// The number of the slab that has these bytes.
     fn slab_of(&self, range: CodeRange) -> Result<usize> {
         let holds = |slab: &Slab| slab.range.contains(range.start());

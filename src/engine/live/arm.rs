@@ -273,10 +273,14 @@ fn displace(shared: &Shared, arming: &mut Arming) -> Result<CodeAddr> {
         .stubs
         .alloc(Len::new(u32::try_from(bound).unwrap_or(u32::MAX)), site.range())?;
     let at = slot.addr();
-    arming.stubs.push(slot);
-    let code = live.relocate(at, site.addr(), original)?;
-    let slot = arming.stubs.last().expect("it was just put there");
-    shared.stubs.fill(slot, &code)?;
+    let code = match live.relocate(at, site.addr(), original) {
+        Ok(code) => code,
+        Err(error) => {
+            shared.stubs.discard(slot);
+            return Err(error.into());
+        }
+    };
+    arming.stubs.push(shared.stubs.fill_and_shorten(slot, &code)?);
     arming.code = OriginalCode::Stub(at);
     Ok(at)
 }

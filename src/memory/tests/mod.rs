@@ -10,6 +10,7 @@ mod placing;
 mod process;
 #[cfg(all(target_os = "linux", not(emulated)))]
 mod remapping;
+mod stubs;
 mod toggling;
 mod views;
 mod writing;

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
-    InstructionBlock,
+    InstructionBlock, Mnemonic,
 };
 
 use llvm_stackmaps::addr::CodeAddr;
@@ -67,15 +67,23 @@ pub(crate) fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec
         .map_err(|error| refused(format!("{error}")))
 }
 
-/// Nothing but instructions that are the same everywhere, such as the nops of most patchpoints:
-/// their bytes and a jump to `end`, without encoding them anew.
+/// Nothing but instructions that are the same everywhere, such as the calls of most patchpoints: their
+/// bytes and a jump to `end`, without encoding them anew. The nops at their end do nothing before the jump.
 fn as_they_are(at: CodeAddr, instructions: &[Instruction], bytes: &[u8], end: u64) -> Option<Vec<u8>> {
     if instructions.iter().any(depends_on_its_address) {
         return None;
     }
+    let nops = instructions.iter().rev().take_while(|one| is_nop(one));
+    let nops: usize = nops.map(Instruction::len).sum();
+    let bytes = bytes.get(..bytes.len() - nops)?;
     let next = at.get().wrapping_add(bytes.len() as u64 + 5);
     let distance = i32::try_from(end.wrapping_sub(next) as i64).ok()?;
     Some([bytes, &[0xe9], &distance.to_le_bytes()].concat())
+}
+
+/// Whether it does nothing, not even a fault: its operand is not read.
+fn is_nop(one: &Instruction) -> bool {
+    one.mnemonic() == Mnemonic::Nop
 }
 
 /// Whether all of these are such instructions.
@@ -159,8 +167,22 @@ mod tests {
             assert_eq!(are_same_anywhere(bytes), same, "{bytes:x?}");
             let moved = relocate(to, from, bytes);
             if same {
+                let bytes = bytes.strip_suffix(&[0x90]).unwrap_or(bytes);
                 assert_eq!(moved.unwrap()[..bytes.len()], *bytes);
             }
         }
+    }
+
+    #[test]
+    fn nops_at_the_end_are_not_moved() {
+        let (from, to) = (CodeAddr::new(0x1000), CodeAddr::new(0x1100));
+        // inc eax; nop; inc eax; nops of two and three bytes.
+        let code = [0xff, 0xc0, 0x90, 0xff, 0xc0, 0x66, 0x90, 0x0f, 0x1f, 0x00];
+        let moved = relocate(to, from, &code).unwrap();
+        // To 0x100a, from 0x110a.
+        assert_eq!(
+            moved,
+            [0xff, 0xc0, 0x90, 0xff, 0xc0, 0xe9, 0x00, 0xff, 0xff, 0xff]
+        );
     }
 }

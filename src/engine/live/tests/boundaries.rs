@@ -609,7 +609,7 @@ fn threads_at_any_boundary_of_a_patchable_jump_execute_old_or_new() {
 fn threads_at_any_boundary_of_displaced_code_execute_old_or_new() {
     let displaced = layouts(ADDS_3_AND_ROOM, 3, &[3, 6], false);
     let only = layouts(LONG_NOP, 0, &[2], true);
-    try_all([displaced, only].concat(), [200, 500, 150, 200]);
+    try_all([displaced, only].concat(), [150, 500, 150, 150]);
 }
 
 /// A trap over the only instruction, and over several that threads may be between.
