@@ -12,6 +12,7 @@
 
 use core::any::Any;
 use core::fmt;
+use core::iter::successors;
 use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +27,9 @@ use crate::memory::{Alias, CodeMemory, Error, Result, reserve};
 
 /// The alignment of a block: that of a cache line.
 const ALIGN: u64 = 64;
+
+/// A block has as many rooms at least, unless the form has no room for them.
+const FEWEST: u64 = 16;
 
 /// The lengths in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -297,12 +301,21 @@ impl StubPool {
         // The first has few rooms, as most engines need few; two of the largest fill a slab.
         let most = (SLAB / 2 - u64::from(form.shared)) / u64::from(form.room);
         let same_form = state.blocks.all.values().filter(|rooms| rooms.block.form == form);
-        let count = (16 << same_form.take(8).count()).min(most);
-        let len = u64::from(form.shared) + count * u64::from(form.room);
-        let len = len.next_multiple_of(GRANULE);
+        let most = (FEWEST << same_form.take(8).count()).min(most);
+        let len = |count: u64| {
+            let len = u64::from(form.shared) + count * u64::from(form.room);
+            len.next_multiple_of(GRANULE)
+        };
+        let reach = self.reach(near);
         // From the other end than single stubs, which stay side by side.
-        let last_fit = |slab: &mut Slab| slab.free.take_last(len, ALIGN);
-        let (slab, range) = self.take(state, len, self.reach(near), last_fit)?;
+        let last_fit = |count| move |slab: &mut Slab| slab.free.take_last(len(count), ALIGN);
+        // A slab that has room for a smaller one is used up first.
+        let mut counts = successors(Some(most), |count| Some(count / 2)).take_while(|count| *count >= FEWEST);
+        let there = counts.find_map(|count| Some((count, state.take(reach, last_fit(count))?)));
+        let (count, (slab, range)) = match there {
+            Some(taken) => taken,
+            None => (most, self.take(state, len(most), reach, last_fit(most))?),
+        };
         let slab = state.slabs.get(slab);
         let memory = slab.ok_or(foreign(range))?.memory.clone();
         let count = count as u32;

@@ -1,7 +1,11 @@
 //! Slots of the stub pool: how dense they lie.
 
+use std::vec;
+use std::vec::Vec;
+
 use super::*;
 use crate::addr::Len;
+use crate::memory::BlockForm;
 
 const WITHIN: u64 = (1 << 31) - (1 << 16);
 
@@ -37,4 +41,27 @@ fn what_a_slot_has_beyond_its_code_is_free_again() {
     let too_long = pool.fill_and_shorten(next, &[0x44; 33]);
     assert!(matches!(too_long, Err(Error::OutsideMemory { .. })));
     assert_eq!((pool.stats().slots, pool.stats().in_use), (1, 32));
+}
+
+#[test]
+fn a_slab_is_used_up_before_another_is_taken() {
+    const FORM: BlockForm = BlockForm { shared: 32, room: 32 };
+    let (pool, _placed, code) = pool();
+    let make = |range: CodeRange, count: u32| (vec![0x11; 32], (range, count));
+    let first = pool.alloc(Len::new(16), code).unwrap();
+    let reserved = pool.stats().reserved;
+    // There is room for one of 16, and for two of 32.
+    let most = reserved as u32 - 16 - 3200;
+    let _most = pool.alloc(Len::new(most), code).unwrap();
+    let mut counts = Vec::new();
+    for _ in 0..4 {
+        pool.add_block(FORM, code, make).unwrap();
+        let rooms = pool.rooms(FORM, code, 1000).unwrap().unwrap();
+        let of = *rooms.block().owner::<(CodeRange, u32)>().unwrap();
+        counts.push((rooms.len(), of.1, pool.stats().reserved - reserved));
+        assert!(!of.0.overlaps(first.range()));
+    }
+    let grown = pool.stats().reserved - reserved;
+    assert_eq!(counts, [(16, 16, 0), (32, 32, 0), (32, 32, 0), (128, 128, grown)]);
+    assert!(grown > 0);
 }
