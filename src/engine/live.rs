@@ -166,22 +166,22 @@ fn fill(
     let Some(template) = templates.template((kind, outline), &lasting.template) else {
         return Ok(None);
     };
-    let slot = preparation.shared.stubs.open(template.len(), lasting.range)?;
-    let (at, mut code) = (slot.addr(), Bytes::new());
+    let (pool, mut room) = (&preparation.shared.stubs, preparation.stub_room.borrow_mut());
+    let at = room.next(pool, template.len(), lasting.range)?;
+    let mut code = Bytes::new();
     let place = Place::Stub {
         at,
         site: lasting.range,
     };
-    let filled = template.fill(place, outline, environment, &mut code);
-    if filled != Some(true) {
-        slot.close()?;
-        return match filled {
-            Some(_) => Err(filled_wrong(site)),
-            None => Ok(None),
-        };
+    match template.fill(place, outline, environment, &mut code) {
+        Some(true) => {}
+        Some(false) => return Err(filled_wrong(site)),
+        None => return Ok(None),
     }
     stage.end();
-    let mut stub = Stub::empty(slot.fill(&code)?, preparation.owner());
+    let slot = room.fill(pool, &code)?;
+    drop(room);
+    let mut stub = Stub::empty(slot, preparation.owner());
     (stub.code, stub.calls) = (code, template.calls);
     preparation.new.stub = Some(stub);
     Ok(Some(at))

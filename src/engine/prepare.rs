@@ -18,7 +18,7 @@ use super::templates::Templates;
 use super::{Engine, Shared, calls};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
-use crate::memory::short;
+use crate::memory::{StubRoom, short};
 use crate::sequence::{self, Environment, Outline, Sequence, Target};
 use crate::site::Site;
 use crate::verify::{self, Place};
@@ -112,6 +112,7 @@ pub(super) struct Preparation<'a> {
     pub(super) old: &'a Installed,
     pub(super) templates: &'a RefCell<Templates>,
     exit_rooms: &'a RefCell<ExitRooms>,
+    pub(super) stub_room: &'a RefCell<StubRoom>,
     pub(super) exchange_room: &'a RefCell<ExchangeRoom>,
     pub(super) site: &'a Site,
     /// Whether it would have been prepared otherwise, had its code been run.
@@ -151,6 +152,7 @@ impl<'a> Preparation<'a> {
             old,
             templates: &states.templates,
             exit_rooms: &states.exit_rooms,
+            stub_room: &states.stub_room,
             exchange_room: &states.exchange_room,
             site,
             // While its code has not been run, none are in force yet.

@@ -20,9 +20,9 @@ use super::state_table::{Places, StateTable};
 use super::templates::Templates;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::invariant::OrAbort;
-use crate::memory::StubSlot;
 use crate::memory::fork::seat::Seat;
 use crate::memory::short;
+use crate::memory::{StubRoom, StubSlot};
 use crate::publish::{CoarseTime, Key};
 use crate::site::{Module, ModuleId, Site, SiteKey};
 use crate::verify::{self, Original};
@@ -239,6 +239,8 @@ pub(super) struct States {
     pub(super) templates: RefCell<Templates>,
     /// Rooms for exit stubs, while a transaction is prepared.
     pub(super) exit_rooms: RefCell<ExitRooms>,
+    /// Room for the stubs that templates make.
+    pub(super) stub_room: RefCell<StubRoom>,
     /// What commits were made of that is not in the journal yet.
     #[allow(clippy::vec_box, reason = "a commit hands over a pointer")]
     unfiled: Vec<Box<ChangeSet>>,

@@ -85,7 +85,7 @@ pub use proc_mem::ProcMem;
 pub use remap::Remap;
 pub use runs::PageRun;
 pub(crate) use snapshot::Snapshot;
-pub(crate) use stubs::{Block, BlockRooms, KeptRooms};
+pub(crate) use stubs::{Block, BlockRooms, KeptRooms, StubRoom};
 pub use stubs::{BlockForm, StubPool, StubSlot, StubStats};
 pub use toggle::Toggle;
 

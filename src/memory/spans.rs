@@ -41,6 +41,22 @@ impl Spans {
         Some(taken)
     }
 
+    /// Takes at least so many bytes, and at most so many, of the lowest range that has the least of
+    /// them at a multiple of `align`.
+    pub(super) fn take_up_to(&mut self, (least, most): (u64, u64), align: u64) -> Option<CodeRange> {
+        let fit = |span: &CodeRange| {
+            let start = span.start().get().checked_next_multiple_of(align)?;
+            let there = span.end().get().checked_sub(start)?;
+            // protection: no-more-is-taken-than-is-free
+            let len = most.min(there) & !(align - 1);
+            (len >= least).then(|| CodeRange::new(CodeAddr::new(start), len))?
+        };
+        let mut spans = self.free.iter().enumerate();
+        let (index, taken) = spans.find_map(|(i, span)| Some((i, fit(span)?)))?;
+        self.cut(index, taken);
+        Some(taken)
+    }
+
     /// The same from the highest range that has them, at its end.
     pub(super) fn take_last(&mut self, len: u64, align: u64) -> Option<CodeRange> {
         let fit = |span: &CodeRange| {
@@ -147,6 +163,19 @@ mod tests {
         assert_eq!(spans.take(0x40, 64, window), Some(range(0x12c0, 0x40)));
         assert_eq!(spans.take(0x34, 1, window), Some(range(0x1300, 0x34)));
         assert_eq!(spans.take(0x40, 64, range(0, 0x1000)), None);
+    }
+
+    #[test]
+    fn as_much_is_taken_as_there_is_up_to_the_most() {
+        let mut spans = Spans::of(range(0x1000, 0x108));
+        assert_eq!(spans.take_up_to((32, 96), 16), Some(range(0x1000, 96)));
+        assert_eq!(spans.take_up_to((32, 32), 16), Some(range(0x1060, 32)));
+        assert_eq!(spans.take_up_to((160, 512), 16), None);
+        assert_eq!(spans.take_up_to((128, 512), 16), Some(range(0x1080, 128)));
+        assert_eq!(spans.free, [range(0x1100, 8)]);
+        spans.give(range(0x1000, 48));
+        assert_eq!(spans.take_up_to((64, 512), 16), None);
+        assert_eq!(spans.take_up_to((16, 512), 16), Some(range(0x1000, 48)));
     }
 
     #[test]

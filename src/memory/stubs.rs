@@ -2,10 +2,11 @@
 //!
 //! Slabs are taken from the arena near the code; slots of 16-byte granularity are taken first fit
 //! from the newest slab that has room, and so are [blocks](blocks), whose rooms are slots of one
-//! length. All of a slab that is not in use holds trapping instructions. A slot comes back with a [`GracePeriod`], as no
+//! length, and [pieces](room) for several. All of a slab that is not in use holds trapping instructions. A slot comes back with a [`GracePeriod`], as no
 //! thread may be in it or return to it.
 
 mod blocks;
+mod room;
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use std::vec::Vec;
@@ -24,6 +25,7 @@ use super::{Alias, Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, Segmen
 pub use blocks::BlockForm;
 use blocks::Blocks;
 pub(crate) use blocks::{Block, BlockRooms, KeptRooms};
+pub(crate) use room::StubRoom;
 
 /// The alignment of a slot, and the granularity of its length.
 const GRANULE: u64 = 16;
@@ -45,12 +47,17 @@ pub struct StubPool {
     /// What is taken but not in use, counted without the lock: whoever keeps it does not take that.
     kept_rooms: AtomicU64,
     kept_bytes: AtomicU64,
+    /// What is left of the piece that was taken for several stubs.
+    kept_piece: AtomicU64,
+    /// How many stubs were ever taken from such pieces. They are freed as the others are.
+    carved: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct PoolState {
     slabs: Vec<Slab>,
     blocks: Blocks,
+    /// Of slots those that were taken here: fewer than were freed, if more were taken from pieces.
     stats: StubStats,
 }
 
@@ -118,53 +125,6 @@ impl StubSlot {
     }
 }
 
-/// A slot whose code is being made. The pool is locked meanwhile: who took a slot first and filled it
-/// then would lock it twice, and look for its slab again.
-pub(crate) struct OpenSlot<'p> {
-    state: MutexGuard<'p, PoolState>,
-    /// The number of its slab.
-    slab: usize,
-    range: CodeRange,
-}
-
-impl OpenSlot<'_> {
-    /// Its first byte.
-    pub(crate) fn addr(&self) -> CodeAddr {
-        self.range.start()
-    }
-
-    /// Writes its code, to which nothing branches yet.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutsideMemory`] for code that is longer than the slot, which is free again.
-    #[inline]
-    pub(crate) fn fill(self, code: &[u8]) -> Result<StubSlot> {
-        let slot = StubSlot {
-            range: self.range,
-            retired: None,
-        };
-        // protection: filled-stub-is-there-before-its-jump
-        match self.state.write(self.slab, self.range, code) {
-            Ok(()) => Ok(slot),
-            Err(error) => {
-                self.close()?;
-                Err(error)
-            }
-        }
-    }
-
-    /// Frees it.
-    ///
-    /// # Errors
-    ///
-    /// Its memory refuses.
-    pub(crate) fn close(mut self) -> Result<()> {
-        let range = self.range;
-        self.state.give_slot(range)
-    }
-}
-
 /// How much memory stubs use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StubStats {
@@ -189,6 +149,8 @@ impl StubPool {
             state: Mutex::new(PoolState::default()),
             kept_rooms: AtomicU64::new(0),
             kept_bytes: AtomicU64::new(0),
+            kept_piece: AtomicU64::new(0),
+            carved: AtomicU64::new(0),
         }
     }
 
@@ -201,28 +163,15 @@ impl StubPool {
     /// [`Arena::place`] answers, notably [`Error::NoAddressSpace`] when nothing near the code is
     /// free.
     pub fn alloc(&self, len: Len, near: CodeRange) -> Result<StubSlot> {
-        let range = self.open(len, near)?.range;
-        Ok(StubSlot { range, retired: None })
-    }
-
-    /// The same, to be filled at once.
-    pub(crate) fn open(&self, len: Len, near: CodeRange) -> Result<OpenSlot<'_>> {
         let _stage = latency::enter(Stage::Allocate);
         let need = u64::from(len.get()).next_multiple_of(GRANULE);
-        if need == 0 {
-            return Err(Error::SegmentRefused {
-                index: 0,
-                len: 0,
-                align: GRANULE,
-                why: "a stub has code",
-            });
-        }
+        check_length(need)?;
         let mut state = self.lock()?;
-        let first_fit = |slab: &mut Slab| slab.free.take(need, GRANULE, slab.range);
-        let (slab, range) = self.take(&mut state, need, self.reach(near), first_fit)?;
+        let first_fit = |slab: &mut Slab| slab.free.take_up_to((need, need), GRANULE);
+        let (_, range) = self.take(&mut state, need, self.reach(near), first_fit)?;
         state.stats.in_use += range.len();
-        state.stats.slots += 1;
-        Ok(OpenSlot { state, slab, range })
+        state.stats.slots = state.stats.slots.wrapping_add(1);
+        Ok(StubSlot { range, retired: None })
     }
 
     fn reach(&self, near: CodeRange) -> Reach {
@@ -378,10 +327,12 @@ impl StubPool {
     pub fn stats(&self) -> StubStats {
         let state = self.arena.birth().lock(&self.state);
         let mut stats = state.map_or_else(StubStats::default, |state| state.stats);
-        let kept = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
         // Others may be taking them, or giving them back.
-        stats.slots = stats.slots.saturating_sub(kept(&self.kept_rooms));
-        stats.in_use = stats.in_use.saturating_sub(kept(&self.kept_bytes));
+        let slots = stats.slots.wrapping_add(of(&self.carved));
+        stats.slots = slots.saturating_sub(of(&self.kept_rooms));
+        let kept = of(&self.kept_bytes) + of(&self.kept_piece);
+        stats.in_use = stats.in_use.saturating_sub(kept);
         stats
     }
 
@@ -441,7 +392,7 @@ impl PoolState {
             None => self.give(range)?,
         }
         self.stats.in_use -= range.len();
-        self.stats.slots -= 1;
+        self.stats.slots = self.stats.slots.wrapping_sub(1);
         self.stats.reclaimed += range.len();
         Ok(())
     }
@@ -453,6 +404,19 @@ impl PoolState {
         fill_with_traps(&slab.memory, range)?;
         slab.free.give(range);
         Ok(())
+    }
+}
+
+/// Refuses a stub that has no code.
+fn check_length(need: u64) -> Result<()> {
+    match need {
+        0 => Err(Error::SegmentRefused {
+            index: 0,
+            len: 0,
+            align: GRANULE,
+            why: "a stub has code",
+        }),
+        _ => Ok(()),
     }
 }
 

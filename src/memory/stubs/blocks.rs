@@ -258,7 +258,7 @@ impl StubPool {
         let rooms = state.blocks.take((form, most), allows);
         if let Some(rooms) = &rooms {
             state.stats.in_use += u64::from(form.room) * rooms.len() as u64;
-            state.stats.slots += rooms.len() as u64;
+            state.stats.slots = state.stats.slots.wrapping_add(rooms.len() as u64);
         }
         Ok(rooms)
     }
@@ -271,7 +271,7 @@ impl StubPool {
         let mut state = self.lock()?;
         let state = &mut *state;
         state.stats.in_use -= u64::from(rooms.block.form.room) * rooms.len() as u64;
-        state.stats.slots -= rooms.len() as u64;
+        state.stats.slots = state.stats.slots.wrapping_sub(rooms.len() as u64);
         match state.blocks.give_all(rooms.block.range.start(), &rooms.numbers) {
             Some(empty) => state.give(empty),
             None => Ok(()),
