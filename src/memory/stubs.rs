@@ -29,8 +29,11 @@ pub(crate) use room::StubRoom;
 
 /// The alignment of a slot, and the granularity of its length.
 const GRANULE: u64 = 16;
-/// How much code memory a slab takes, of the first.
-const SLAB: u64 = 16 << 10;
+/// How much code memory a slab takes, of the first. Some 200 live sites need no more; the first of them
+/// that is armed takes it, so that no patch waits for its pages.
+const SLAB: u64 = 32 << 10;
+/// The same where there is no room for more.
+const LEAST_SLAB: u64 = 16 << 10;
 /// So many slabs have the same length, and those that follow twice as much: a large pool has few, all
 /// of which are looked through for room.
 const SLABS_OF_A_SIZE: usize = 4;
@@ -202,13 +205,21 @@ impl StubPool {
     /// Takes a new slab near the code.
     fn grow<'a>(&self, state: &'a mut PoolState, need: u64, reach: Reach) -> Result<&'a mut Slab> {
         let doublings = (state.slabs.len() / SLABS_OF_A_SIZE).min(MOST_DOUBLINGS);
-        let len = need.max(SLAB << doublings);
-        let slab = SegmentNeed {
-            kind: SegmentKind::Code,
-            len,
-            align: 64,
+        let place = |len| {
+            let slab = SegmentNeed {
+                kind: SegmentKind::Code,
+                len,
+                align: 64,
+            };
+            self.arena.place(&[slab], reach)
         };
-        let placed = self.arena.place(&[slab], reach)?.finalize()?;
+        let (usual, least) = (need.max(SLAB << doublings), need.max(LEAST_SLAB));
+        let placed = match place(usual) {
+            // protection: a-slab-is-smaller-where-there-is-less-room
+            Err(Error::NoAddressSpace { .. }) if least < usual => place(least)?,
+            placed => placed?,
+        };
+        let placed = placed.finalize()?;
         let segment = placed.segments().first();
         let range = segment.expect("a slab is the segment that was asked for").range;
         let memory = placed.memory();
@@ -220,7 +231,7 @@ impl StubPool {
             range,
             free,
         });
-        state.stats.reserved += len;
+        state.stats.reserved += range.len();
         Ok(state.slabs.last_mut().expect("one was just added"))
     }
 
