@@ -367,17 +367,15 @@ impl ChangeSet {
         let mut replaced = FreedCode::new();
         for change in &mut self.changes {
             states.keep_exit_stubs(change.index, &mut change.exit_stubs);
-            if change.exchange.is_some() {
+            if let Some(exchange) = &change.exchange {
                 states.note_closed(change.index, change.site);
-                if change
-                    .exchange
-                    .as_ref()
-                    .is_some_and(|exchange| exchange.leaves_trap())
-                {
+                if exchange.leaves_trap() {
                     states.note_trapped(change.index);
                 }
             }
-            replaced.extend(change.place_stub(states, since));
+            if let Some(freed) = change.place_stub(states, since) {
+                replaced.push(freed);
+            }
         }
         replaced
     }

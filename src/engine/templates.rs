@@ -143,11 +143,15 @@ type Contents = SmallVec<[Content; 6]>;
 /// would then bind the other.
 #[inline]
 fn are_apart(targets: &[Target], environment: &Environment, end: CodeAddr) -> bool {
-    targets.split_last().is_none_or(|(last, others)| {
-        let last = environment.address(*last);
-        let same = |other: &Target| environment.address(*other) == last;
-        last != Some(end) && !others.iter().any(same) && are_apart(others, environment, end)
-    })
+    match targets {
+        [] => true,
+        [one] => environment.address(*one) != Some(end),
+        [others @ .., last] => {
+            let last = environment.address(*last);
+            let same = |other: &Target| environment.address(*other) == last;
+            last != Some(end) && !others.iter().any(same) && are_apart(others, environment, end)
+        }
+    }
 }
 
 /// What makes a site one of its kind, as it lies in its record: words are made of it only where that
