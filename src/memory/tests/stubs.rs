@@ -32,7 +32,7 @@ fn what_a_slot_has_beyond_its_code_is_free_again() {
     assert_eq!((slot.addr(), slot.len()), (at, Len::new(32)));
     assert_eq!((pool.stats().slots, pool.stats().in_use), (1, 32));
     let bytes = pool.read(slot.range()).unwrap();
-    assert_eq!(bytes, [&[0x22; 17], &traps[..15]].concat());
+    assert_eq!(bytes, [&[0x22; 17], &traps[17..32]].concat());
     let next = pool.alloc(Len::new(32), code).unwrap();
     assert_eq!(next.addr(), slot.range().end());
     assert_eq!(pool.read(next.range()).unwrap(), traps[..32]);
