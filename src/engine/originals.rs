@@ -68,7 +68,6 @@ impl Originals {
             }
         }
         let returns = returns_of(site, displaced)?;
-        // protection: old-bytes-are-compared-before-the-first-patch
         let index = self.add(Installed::original(site.original(), &returns));
         if !is_told {
             let index = self.add_user(index);
@@ -113,7 +112,7 @@ impl Originals {
     }
 
     /// Adds one that has one user.
-    fn add(&mut self, installed: Installed) -> OriginalIndex {
+    pub(super) fn add(&mut self, installed: Installed) -> OriginalIndex {
         let original = Some(Original { installed, users: 1 });
         if let Some(index) = self.free.pop() {
             *self

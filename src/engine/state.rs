@@ -335,6 +335,7 @@ impl States {
     fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
         let expected = mem::take(&mut self.expected);
         self.make_room(expected);
+        // protection: old-bytes-are-compared-before-the-first-patch
         let (original, is_call) = self.originals.of(site)?;
         let mut lasting = Lasting::new(site, is_call, None);
         if !site.module().is_live() {

@@ -172,22 +172,25 @@ fn has_fill(structure: &str) -> bool {
     source.contains(&format!("void fill_{structure}(fuzzer"))
 }
 
-/// Writes the calls where the environment says, for `fuzz.sh`, or else for this test.
-fn write_calls() -> PathBuf {
+/// Writes the calls where the environment says, for `fuzz.sh`, or else for that test. Tests that run at
+/// the same time write the same file, so that each is there whole at any time.
+fn write_calls(test: &str) -> PathBuf {
     let folder = env::var_os("PATCHPOINT_FUZZ_CALLS");
     let folder = folder.map_or_else(
         || PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fuzz"),
         PathBuf::from,
     );
     fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("fuzz_calls.h"), calls(&declared())).unwrap();
+    let written = folder.join(format!("fuzz_calls.h.{test}"));
+    fs::write(&written, calls(&declared())).unwrap();
+    fs::rename(written, folder.join("fuzz_calls.h")).unwrap();
     folder
 }
 
 /// For `fuzz.sh`, which compiles them itself.
 #[test]
 fn calls_are_written() {
-    let text = fs::read_to_string(write_calls().join("fuzz_calls.h")).unwrap();
+    let text = fs::read_to_string(write_calls("written").join("fuzz_calls.h")).unwrap();
     for function in declared() {
         assert!(text.contains(&format!("{}(", function.name)), "{}", function.name);
     }
@@ -195,7 +198,7 @@ fn calls_are_written() {
 
 #[test]
 fn no_function_can_be_misused_unnoticed() {
-    let folder = write_calls();
+    let folder = write_calls("misused");
     let include = format!("-I{}", folder.display());
     let source = root().join("tests/c/fuzz.c");
     let binary = compile("cc", &["-std=gnu99", &include], &source, "fuzz");
