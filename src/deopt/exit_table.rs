@@ -332,7 +332,7 @@ impl EnteredExit {
         };
         let room = u64::from(table.form.room);
         let number = raw.return_to.wrapping_sub(table.first) / room;
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        let number = usize::try_from(number).expect("a table has as many entries as memory has room for");
         // The exit stub is a user, which the thread keeps from being given back.
         table.entry(number).users.fetch_add(1, Ordering::Relaxed);
         Self::InBlock(UsedEntry { table, number })

@@ -2,8 +2,9 @@
 //!
 //! Slabs are taken from the arena near the code; slots of 16-byte granularity are taken first fit
 //! from the newest slab that has room, and so are [blocks](blocks), whose rooms are slots of one
-//! length, and [pieces](room) for several. All of a slab that is not in use holds trapping instructions. A slot comes back with a [`GracePeriod`], as no
-//! thread may be in it or return to it.
+//! length, and [pieces](room), from which one user takes its slots. All of a slab that is not in use
+//! holds trapping instructions. A slot comes back with a [`GracePeriod`], as no thread may be in it or
+//! return to it.
 
 mod blocks;
 mod room;

@@ -91,9 +91,7 @@ impl SingleThreaded {
     pub const unsafe fn promise() -> Self {
         Self { private: () }
     }
-}
 
-impl SingleThreaded {
     // SAFETY: whoever has a world of one thread has promised it at construction, and only who has one is lent it.
     const STOPPED: Stopped = unsafe { Stopped::promise() };
 }

@@ -3,7 +3,7 @@
 //! Problem: a runtime patches one inline cache again and again, each time with another class and
 //! another field, and to assemble it anew each time is most of what that takes. Approach: the
 //! encoder knows which bits are a value of the sequence's, a displacement, an immediate or the
-//! distance to a target, and says so: each is a [`Hole`]. Code with the holes filled anew is that
+//! distance to a target, and says so: each is a [`Hole`]. Code with other values in its holes is that
 //! of the sequence with these values, as long as they are [`Alike`].
 //!
 //! A hole is some bits of an instruction, which hold some bits of a number. A value has several of
@@ -13,10 +13,10 @@
 //! # Which values are alike
 //!
 //! Sequences with the same words have values of the same [class](crate::sequence::class) in the
-//! same places. That suffices on x86-64, for whose immediates the classes are made. Elsewhere, the
+//! same places. That suffices on x86-64, for whose immediates the classes are made. On the others the
 //! encoder says at each use of a value by what it has chosen the instructions: a function of the
 //! number (whether a displacement fits 12 bits, which halves of a constant are 0), whose result has
-//! to be the same. By that function it decides itself, or it stands beside the decision.
+//! to be the same. By that function it decides itself, or the two are beside each other in the encoder.
 //!
 //! The number that is encoded is not always the value: a byte of -1 is compared as 255. But within a
 //! class, all numbers of the same width are as far from their values: so the difference is noted
@@ -196,7 +196,7 @@ pub struct Hole {
     pub part: Part,
     /// Whether it holds more of what the hole before it holds.
     pub goes_on: bool,
-    /// Of a distance: where it counts from, and may lead.
+    /// Of a distance: where it counts from, and how far it may go.
     pub reach: DistanceReach,
 }
 

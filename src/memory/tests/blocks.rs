@@ -9,21 +9,7 @@ use crate::addr::Len;
 use crate::memory::{Block, BlockForm, BlockRooms, Error};
 use crate::publish::GracePeriod;
 
-const WITHIN: u64 = (1 << 31) - (1 << 16);
 const FORM: BlockForm = BlockForm { shared: 32, room: 24 };
-
-/// A pool, and code in reach of which it is.
-fn pool() -> (StubPool, PlacedSegments, CodeRange) {
-    let arena = Arena::default();
-    let need = SegmentNeed {
-        kind: SegmentKind::Code,
-        len: 64,
-        align: 64,
-    };
-    let placed = arena.place(&[need], Reach::Anywhere).unwrap();
-    let code = placed.segments()[0].range;
-    (StubPool::new(arena, WITHIN), placed.finalize().unwrap(), code)
-}
 
 /// One room, with its block.
 struct Room {

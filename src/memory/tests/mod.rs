@@ -55,6 +55,17 @@ fn aliased(len: u64) -> (PlacedSegments, CodeRange) {
     (placed, range)
 }
 
+/// How far from its code a pool's stubs are.
+const WITHIN: u64 = (1 << 31) - (1 << 16);
+
+/// A pool of stubs, and code in reach of which it is.
+fn pool() -> (StubPool, PlacedSegments, CodeRange) {
+    let arena = Arena::default();
+    let placed = arena.place(&[code_need(64)], Reach::Anywhere).unwrap();
+    let code = placed.segments()[0].range;
+    (StubPool::new(arena, WITHIN), placed.finalize().unwrap(), code)
+}
+
 /// Pages mapped read-execute by someone who is not the engine; unmapped on drop.
 struct Foreign {
     range: CodeRange,

@@ -8,21 +8,6 @@ use crate::addr::Len;
 use crate::memory::{BlockForm, StubRoom};
 use crate::publish::GracePeriod;
 
-const WITHIN: u64 = (1 << 31) - (1 << 16);
-
-/// A pool, and code in reach of which it is.
-fn pool() -> (StubPool, PlacedSegments, CodeRange) {
-    let arena = Arena::default();
-    let need = SegmentNeed {
-        kind: SegmentKind::Code,
-        len: 64,
-        align: 64,
-    };
-    let placed = arena.place(&[need], Reach::Anywhere).unwrap();
-    let code = placed.segments()[0].range;
-    (StubPool::new(arena, WITHIN), placed.finalize().unwrap(), code)
-}
-
 #[test]
 fn what_a_slot_has_beyond_its_code_is_free_again() {
     let (pool, _placed, code) = pool();

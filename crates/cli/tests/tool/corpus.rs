@@ -54,7 +54,7 @@ pub(crate) fn objects(folder: &'static str) -> Vec<Object> {
     found
 }
 
-/// Reads the shapes of a source as the objects of the folder were compiled: elsewhere than on
+/// Reads the shapes of a source as the objects of the folder were compiled: for others than
 /// x86-64 with longer sites, see `asm-tests/objects/README.md`.
 fn shapes(folder: &str, source: &str) -> (BTreeMap<u64, (bool, u32)>, PathBuf) {
     let text = fs::read_to_string(root().join(format!("asm-tests/objects/ir/{source}.ll"))).unwrap();
