@@ -13,10 +13,6 @@
 //! is freed, and made once more with the lock. Whatever is refused is refused with the lock, so it
 //! does not matter for a caller which way was taken.
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
-
 use super::Shared;
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
 use super::installed::{ReturnOffsets, Stub};
@@ -28,7 +24,7 @@ use crate::Result;
 use crate::arch::{OnReturn, SiteContext};
 use crate::latency::{self, Stage};
 use crate::sequence::{self, Assembled, Environment, Fit, Holes, Sequence};
-use crate::site::{Site, SiteKey};
+use crate::site::Site;
 use crate::verify::{self, Chunk};
 use patchpoint_asm::live::PatchableJump;
 
@@ -285,7 +281,7 @@ impl Ahead {
     }
 
     /// Makes the code, without the lock.
-    pub(super) fn lower(&mut self, shared: &Shared) {
+    fn lower(&mut self, shared: &Shared) {
         let lowering = Lowering {
             site: &self.site,
             sequence: &self.sequence,
@@ -328,31 +324,36 @@ impl Ahead {
     }
 }
 
-/// What was lowered for the changes of a transaction, while that is prepared.
+/// What was lowered for the changes of a transaction, in the order of their sites.
 #[derive(Default)]
-pub(super) struct AllAhead(HashMap<SiteKey, Ahead, RandomState>);
+pub(super) struct AllAhead(Vec<Ahead>);
 
 impl AllAhead {
-    /// Of these changes.
-    pub(super) fn of_all(ahead: Vec<Ahead>) -> Self {
-        Self(ahead.into_iter().map(|ahead| (ahead.owner.site, ahead)).collect())
+    /// Makes the code of them all, without the lock.
+    pub(super) fn lower(shared: &Shared, mut ahead: Vec<Ahead>) -> Self {
+        ahead.sort_unstable_by_key(|ahead| ahead.owner.site);
+        ahead.iter_mut().for_each(|ahead| ahead.lower(shared));
+        Self(ahead)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// What was lowered for a site, whose state has that version, and had it then.
     #[inline]
     pub(super) fn of(&mut self, site: &Site, version: u64) -> Option<&mut Ahead> {
-        match self.0.is_empty() {
-            true => None,
-            // protection: lowered-ahead-of-another-change
-            false => self
-                .0
-                .get_mut(&site.key())
-                .filter(|ahead| ahead.version == version),
+        if self.0.is_empty() {
+            return None;
         }
+        let at = self.0.binary_search_by_key(&site.key(), |ahead| ahead.owner.site);
+        let ahead = self.0.get_mut(at.ok()?)?;
+        // protection: lowered-ahead-of-another-change
+        (ahead.version == version).then_some(ahead)
     }
 
     /// Frees what nobody has taken.
-    pub(super) fn release(&mut self, shared: &Shared) {
-        self.0.drain().for_each(|(_, ahead)| ahead.release(shared));
+    pub(super) fn release(self, shared: &Shared) {
+        self.0.into_iter().for_each(|ahead| ahead.release(shared));
     }
 }
