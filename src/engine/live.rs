@@ -158,7 +158,7 @@ fn fill(
 ) -> Result<Option<CodeAddr>> {
     let (site, lasting) = (preparation.site, &preparation.state.lasting);
     let (outline, templates) = (sequence.outline(), preparation.templates.borrow());
-    let kind = lasting.kind.filter(|_| outline.is_whole());
+    let kind = lasting.armed_kind().filter(|_| outline.is_whole());
     let Some(kind) = kind.filter(|kind| templates.gate(*kind).is_some()) else {
         return Ok(None);
     };
@@ -196,7 +196,7 @@ fn assemble(
     environment: &Environment,
 ) -> Result<CodeAddr> {
     let (site, templates) = (preparation.site, preparation.templates);
-    let kind = preparation.state.lasting.kind;
+    let kind = preparation.state.lasting.armed_kind();
     let kind = kind.filter(|_| sequence.outline().is_whole());
     let again = kind.filter(|kind| preparation.is_for_template(*kind, sequence));
     let place = CodePlace::Stub(patchable_jump);
@@ -253,7 +253,7 @@ fn check_exit(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, 
     let stage = latency::enter(Stage::Verify);
     verify::check(&site.context(&[]), &code, &[], &declared)?;
     stage.end();
-    if let Some(kind) = preparation.state.lasting.kind {
+    if let Some(kind) = preparation.state.lasting.armed_kind() {
         let mut templates = templates.borrow_mut();
         templates.keep_gate(kind, site, &code, (patchable_jump, to));
     }
@@ -315,7 +315,7 @@ fn close(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, to: C
         return gate::change(preparation, patchable_jump, to, false);
     }
     let templates = preparation.templates.borrow();
-    if let Some(gate) = lasting.kind.and_then(|kind| templates.gate(kind)) {
+    if let Some(gate) = lasting.armed_kind().and_then(|kind| templates.gate(kind)) {
         let new = &mut preparation.new.bytes;
         short::assign(new, &preparation.old.bytes);
         patchable_jump.put(jump(site, patchable_jump, to)?, new);
@@ -333,7 +333,7 @@ fn close(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump, to: C
 /// without them.
 fn check_gate(preparation: &Preparation<'_>, to: CodeAddr, bytes: &[u8]) -> Result<()> {
     let (lasting, templates) = (&preparation.state.lasting, preparation.templates.borrow());
-    let gate = lasting.kind.and_then(|kind| templates.gate(kind));
+    let gate = lasting.armed_kind().and_then(|kind| templates.gate(kind));
     // protection: a-known-gate-goes-to-its-stub
     match gate.is_none_or(|gate| gate.goes_to(lasting.range, to, bytes)) {
         true => Ok(()),
@@ -355,7 +355,7 @@ fn finish(preparation: &mut Preparation<'_>, patchable_jump: PatchableJump) -> R
             "its patchable jump is no nop or jump that may be exchanged",
         ));
     }
-    let kind = preparation.state.lasting.kind;
+    let kind = preparation.state.lasting.armed_kind();
     let mut templates = preparation.templates.borrow_mut();
     templates.check_exchange(kind, site, (old, new))?;
     drop(templates);

@@ -226,7 +226,8 @@ impl<'a> Preparation<'a> {
         }
         match request {
             Request::Patch(sequence) | Request::Redirect(sequence) => {
-                let used = self.install(sequence, None)?;
+                let environment = self.environment(sequence, None)?;
+                let used = self.install(sequence, &environment, self.kind(sequence.outline()))?;
                 // protection: the-installed-sequence-is-the-one-asked-for
                 self.describe(request.status(), Some(sequence));
                 Ok(Some(used))
@@ -239,14 +240,11 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// The site gets the sequence, by a template that is filled with its values, or assembled and
-    /// checked; `deopt` is where it goes to leave compiled code, if not to an exit stub of the site's
-    /// for that.
+    /// The site gets the sequence, by a template of that kind that is filled with its values, or
+    /// assembled and checked.
     #[inline(always)] // A call of its own copies what it returns.
-    fn install(&mut self, sequence: &Sequence, deopt: Option<CodeAddr>) -> Result<Len> {
-        let environment = &self.environment(sequence, deopt)?;
-        let (outline, kind) = (sequence.outline(), self.kind(sequence.outline()));
-        let new = &mut self.new;
+    fn install(&mut self, sequence: &Sequence, environment: &Environment, kind: Option<u32>) -> Result<Len> {
+        let (outline, new) = (sequence.outline(), &mut self.new);
         if let Some(kind) = kind {
             let _stage = latency::enter(Stage::Assemble);
             let (templates, last) = (self.templates.borrow(), &self.state.lasting.template);
@@ -293,13 +291,36 @@ impl<'a> Preparation<'a> {
     /// The number of the kind of the site, for a sequence that can have a template.
     #[inline(always)] // As `new`.
     fn kind(&self, outline: &Outline) -> Option<u32> {
-        let kind = self.state.lasting.kind.filter(|_| outline.is_whole());
+        let known = self.state.lasting.kind.get();
+        let kind = known.map_or_else(|| self.find_kind(), |known| *known);
+        let kind = kind.filter(|_| outline.is_whole());
         let return_offsets = &self.new.return_offsets;
         match return_offsets.is_empty() {
             true => kind,
             // protection: kept-return-offsets-are-told-apart
-            false => kind.and_then(|kind| self.templates.borrow_mut().returning(kind, return_offsets)),
+            false => kind.and_then(|kind| {
+                let mut templates = self.templates.borrow_mut();
+                templates.kinds.returning(kind, return_offsets)
+            }),
         }
+    }
+
+    /// The number of the kind of the site, which is asked for the first time.
+    #[inline(never)]
+    fn find_kind(&self) -> Option<u32> {
+        let kind = self.templates.borrow_mut().kinds.of(self.site, None);
+        *self.state.lasting.kind.get_or_init(|| kind)
+    }
+
+    /// The number of a kind for a sequence that only goes to an exit stub: that of all sites of as many
+    /// bytes, whatever their records say.
+    #[inline(always)] // As `new`.
+    fn exit_kind(&self) -> Option<u32> {
+        let kind = match self.new.return_offsets.is_empty() {
+            true => self.templates.borrow_mut().kinds.of_exits(self.site),
+            false => None,
+        };
+        kind.or_else(|| self.kind(EXIT.outline()))
     }
 
     /// Whether what is lowered becomes a template: the second time that one like it is asked for at
@@ -351,7 +372,7 @@ impl<'a> Preparation<'a> {
         let (kind, place) = match (&lasting.live, self.site.module().is_live()) {
             _ if lasting.is_call => return None,
             (Some(armed), true) if !sequence.is_in_place_only() => {
-                let kind = lasting.kind.filter(|_| sequence.outline().is_whole());
+                let kind = lasting.armed_kind().filter(|_| sequence.outline().is_whole());
                 (kind, CodePlace::Stub(armed.patchable_jump))
             }
             (_, true) => return None,
@@ -378,7 +399,7 @@ impl<'a> Preparation<'a> {
 
     /// Whether the gate of a site of this kind is known: then it is [compared](live) when it is closed.
     pub(super) fn knows_gate(&self) -> bool {
-        let kind = self.state.lasting.kind;
+        let kind = self.state.lasting.armed_kind();
         kind.is_some_and(|kind| self.templates.borrow().gate(kind).is_some())
     }
 
@@ -406,8 +427,11 @@ impl<'a> Preparation<'a> {
     }
 
     fn invalidate(&mut self) -> Result<Len> {
-        let exit_stub = self.invalidation_exit_stub()?;
-        let used = self.install(&EXIT, Some(exit_stub))?;
+        let environment = Environment {
+            miss: None,
+            deopt: Some(self.invalidation_exit_stub()?),
+        };
+        let used = self.install(&EXIT, &environment, self.exit_kind())?;
         let installed = self.installed_sequence();
         self.describe(Status::Invalidated, installed.as_ref());
         Ok(used)

@@ -1,7 +1,7 @@
 //! What the engine remembers of sites that it has changed. A site that was never changed has no
 //! state.
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use core::mem;
 
 use smallvec::SmallVec;
@@ -76,8 +76,8 @@ pub(super) struct Lasting {
     rare: Option<Box<Rare>>,
     /// Whether it is a call site. It is asked for each change.
     pub(super) is_call: bool,
-    /// The number of its kind, if it has one: see [`super::templates`].
-    pub(super) kind: Option<u32>,
+    /// The number of its kind, if it has one, once somebody has asked: see [`super::templates`].
+    pub(super) kind: OnceCell<Option<u32>>,
     /// The number of the template that was filled last for it.
     pub(super) template: Cell<u32>,
 }
@@ -104,7 +104,7 @@ impl Lasting {
             is_listed: false,
             rare: None,
             is_call,
-            kind: None,
+            kind: OnceCell::new(),
             template: Cell::default(),
         }
     }
@@ -116,6 +116,12 @@ impl Lasting {
     /// Keeps a stub that the runtime has published for the site.
     pub(super) fn publish(&mut self, stub: StubSlot) {
         self.rare().published.push(stub);
+    }
+
+    /// The number of its kind, of a live site that was armed, if it has one.
+    #[inline]
+    pub(super) fn armed_kind(&self) -> Option<u32> {
+        self.kind.get().copied().flatten()
     }
 
     /// The version that closed it by a trap, if one has.
@@ -264,10 +270,14 @@ impl States {
 
     /// Gives a live site, which has just been armed, its state.
     pub(super) fn insert_armed(&mut self, site: &Site, armed: Armed) {
-        let kind = self.templates.get_mut().kind_of(site, Some(armed.patchable_jump));
+        let kind = self
+            .templates
+            .get_mut()
+            .kinds
+            .of(site, Some(armed.patchable_jump));
         let installed = Held::Own(Box::new(Installed::original(&armed.form, &[])));
         let mut lasting = Lasting::new(site, is_call(site), Some(Box::new(armed)));
-        lasting.kind = kind;
+        lasting.kind = kind.into();
         self.insert(site, installed, lasting);
     }
 
@@ -337,10 +347,7 @@ impl States {
         self.make_room(expected);
         // protection: old-bytes-are-compared-before-the-first-patch
         let (original, is_call) = self.originals.of(site)?;
-        let mut lasting = Lasting::new(site, is_call, None);
-        if !site.module().is_live() {
-            lasting.kind = self.templates.get_mut().kind_of(site, None);
-        }
+        let lasting = Lasting::new(site, is_call, None);
         Ok(self.insert(site, Held::Original(original), lasting))
     }
 

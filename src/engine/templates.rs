@@ -21,8 +21,10 @@
 //! value that may vary has a hole, and each open field is a hole; a sequence for which that does
 //! not hold is assembled each time. What cannot be filled (a value for which the instructions are
 //! others, a target out of reach, or so near that a branch there is short) is assembled, too; what
-//! was filled and is not admitted is an error. The memory is bounded: at most [`SITES`] kinds of sites and
-//! [`SEQUENCES`] sequences are known.
+//! was filled and is not admitted is an error. The memory is bounded: at most [`SEQUENCES`] sequences are known,
+//! at as many kinds of sites as [`kinds`] tells apart.
+
+mod kinds;
 
 use core::cell::Cell;
 use std::collections::HashMap;
@@ -33,36 +35,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::fast::RandomState;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
+use self::kinds::Kinds;
 use super::lower::AllAhead;
 use crate::Result;
 use crate::addr::{CodeAddr, Len};
-use crate::arch::{CallShape, Declared, OnReturn, SiteContext, SiteKind};
+use crate::arch::{Declared, OnReturn, SiteContext};
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
 use crate::sequence::{
     self, Alike, Assembled, ByteOrder, Class, Environment, Holds, Hole, Holes, Outline, Sequence, Target,
 };
-use crate::site::{ModuleId, Site};
-use crate::stackmap::{Constants, Location, LocationKind, Record, Version};
+use crate::site::Site;
 use crate::verify::{self, Chunk, Content, GateTemplate, OpenField, Place};
 use patchpoint_asm::live::PatchableJump;
 
-/// How many kinds of sites are told apart; sites of further kinds are assembled for each time.
-const SITES: usize = 4096;
 /// How many sequences are known; one more, and all are forgotten.
 const SEQUENCES: usize = 1024;
 
 /// What is known.
 #[derive(Default)]
 pub(super) struct Templates {
-    /// The kinds of sites, by their words.
-    sites: HashMap<Box<[u64]>, u32, RandomState>,
-    /// The site that was asked for last, if it was of the same kind as the one before: most are.
-    last_site: Option<KnownSite>,
-    /// The number of its kind.
-    last_kind: u32,
+    /// The kinds of sites.
+    pub(super) kinds: Kinds,
     /// Of each kind, what is known of sequences, by the words of their outlines.
     known: Vec<HashMap<Box<[u64]>, KnownSequence, RandomState>>,
     /// Of each kind, its gate, where its sites are live and one was closed.
@@ -133,9 +129,6 @@ enum FilledFrom {
     End,
 }
 
-/// What makes a site one of its kind. Most records have few locations.
-type Words = SmallVec<[u64; 16]>;
-
 /// What the holes of a template have to hold, in their order.
 type Contents = SmallVec<[Content; 6]>;
 
@@ -154,112 +147,7 @@ fn are_apart(targets: &[Target], environment: &Environment, end: CodeAddr) -> bo
     }
 }
 
-/// What makes a site one of its kind, as it lies in its record: words are made of it only where that
-/// differs from the one before. With them, a site's first patch in a large transaction takes an eighth
-/// more.
-struct KnownSite {
-    /// With that the next two are the same.
-    form: (ModuleId, u32),
-    shape: CallShape,
-    trusts_live_outs: bool,
-    jump: Option<[Len; 2]>,
-    record: Option<(Version, u16)>,
-    /// What its record says is live, which refers to no constants of its map.
-    live: SmallVec<[u8; 128]>,
-    number: u32,
-}
-
-impl KnownSite {
-    /// What is known of a site of the kind of that number; `None` where its record alone does not say
-    /// all.
-    fn new(site: &Site, jump: Option<PatchableJump>, number: u32) -> Option<Self> {
-        let record = site.record().map(|(record, _)| record);
-        let refers = |location: Location| matches!(location.kind, LocationKind::ConstantIndex { .. });
-        // protection: constants-are-not-known-by-their-index
-        if record.iter().flat_map(Record::locations).any(refers) {
-            return None;
-        }
-        Some(Self {
-            form: site.form_key(),
-            shape: site.shape(),
-            trusts_live_outs: site.module().trusts_live_outs(),
-            jump: jump.map(|jump| [jump.offset, jump.len]),
-            record: record.map(|record| (record.version(), record.locations().len() as u16)),
-            live: record.map_or_else(SmallVec::new, |record| record.live_bytes().into()),
-            number,
-        })
-    }
-
-    /// Whether a site is of the same kind, at first sight.
-    fn is_like(&self, site: &Site, jump: Option<PatchableJump>) -> bool {
-        let has_record = match self.record {
-            // protection: the-kind-before-is-of-the-same-record
-            Some((version, locations)) => site.has_record_like((version, locations, &self.live)),
-            None => !site.has_record(),
-        };
-        let has_shape = || {
-            let trusts_live_outs = site.module().trusts_live_outs();
-            self.shape == site.shape() && self.trusts_live_outs == trusts_live_outs
-        };
-        has_record
-            && (self.form == site.form_key() || has_shape())
-            && self.jump == jump.map(|jump| [jump.offset, jump.len])
-    }
-}
-
 impl Templates {
-    /// The number of a site's kind, if it is known or can be. Live sites are of the same kind if
-    /// their patchable jumps lie alike.
-    pub(super) fn kind_of(&mut self, site: &Site, jump: Option<PatchableJump>) -> Option<u32> {
-        if let Some(last) = &self.last_site {
-            if last.is_like(site, jump) {
-                return Some(last.number);
-            }
-            self.last_site = None;
-        }
-        let number = self.site(&site.context(&[]), jump)?;
-        // Where each is of another kind than the one before, nothing is remembered in vain.
-        if number == self.last_kind {
-            self.last_site = KnownSite::new(site, jump, number);
-        }
-        self.last_kind = number;
-        Some(number)
-    }
-
-    /// The same of what is known of a site.
-    fn site(&mut self, site: &SiteContext<'_>, jump: Option<PatchableJump>) -> Option<u32> {
-        let mut words = words(site);
-        // One gate is a template for the others: where it does not fit, it is assembled each time.
-        words.extend(
-            jump.map(|jump| 1 << 63 | u64::from(jump.offset.get()) << 32 | u64::from(jump.len.get())),
-        );
-        match self.sites.get(&*words) {
-            Some(number) => Some(*number),
-            None => self.add_kind(&words),
-        }
-    }
-
-    /// The number of sites of that kind that have such return offsets to keep, if it is known or can
-    /// be.
-    pub(super) fn returning(&mut self, kind: u32, return_offsets: &[u32]) -> Option<u32> {
-        // No site's own words begin like this.
-        let mut words: SmallVec<[u64; 4]> = smallvec![u64::MAX, kind.into()];
-        words.extend(return_offsets.iter().copied().map(u64::from));
-        match self.sites.get(&*words) {
-            Some(number) => Some(*number),
-            None => self.add_kind(&words),
-        }
-    }
-
-    fn add_kind(&mut self, words: &[u64]) -> Option<u32> {
-        let number = u32::try_from(self.sites.len()).ok();
-        let number = number.filter(|number| (*number as usize) < SITES)?;
-        self.sites.insert(words.into(), number);
-        self.known.push(HashMap::default());
-        self.gates.push(None);
-        Some(number)
-    }
-
     /// The gate of sites of that kind, once one of them was closed.
     #[inline]
     pub(super) fn gate(&self, kind: u32) -> Option<&GateTemplate> {
@@ -275,6 +163,7 @@ impl Templates {
         code: &[u8],
         (jump, to): (PatchableJump, CodeAddr),
     ) {
+        self.gates.resize_with(self.kinds.len(), || None);
         if let Some(gate) = self.gates.get_mut(kind as usize).filter(|gate| gate.is_none()) {
             let jump = (jump.offset.as_usize(), jump.end().as_usize());
             *gate = GateTemplate::of(&site.context(&[]), code, jump, to);
@@ -343,6 +232,7 @@ impl Templates {
     /// template: the second time.
     pub(super) fn note(&mut self, kind: u32, outline: &Outline) -> bool {
         let words = outline.words();
+        self.known.resize_with(self.kinds.len(), HashMap::default);
         let Some(of_kind) = self.known.get_mut(kind as usize) else {
             return false;
         };
@@ -376,7 +266,7 @@ impl Templates {
         };
         // Where a branch is short, the sequence may have a template at another site.
         // protection: short-branches-are-in-no-template
-        if has_other_branches(sequence, holes) {
+        if has_other_branches(sequence, holes) || !self.kinds.admits(kind, context, assembled) {
             return;
         }
         let checked = verify::Template::of(context, &assembled.code, &assembled.declared);
@@ -723,60 +613,6 @@ fn is_same(hole: &Hole, field: &OpenField) -> bool {
         && hole.field.mask() == field.mask()
         && hole.lowest() == field.lowest()
         && matches!(hole.holds, Holds::Target(_) | Holds::End) == field.counts_from.is_some()
-}
-
-/// All of a site that assembling and checking look at, but for its address, its return offsets and
-/// its name.
-fn words(site: &SiteContext<'_>) -> Words {
-    let shape = site.shape;
-    let kind: u64 = match shape.kind() {
-        SiteKind::Patchpoint => 0,
-        SiteKind::Shadow => 1,
-        SiteKind::Entry => 2,
-        SiteKind::Marked => 3,
-        SiteKind::Call => 4,
-        SiteKind::Told => 5,
-    };
-    let flags = [
-        shape.convention() == crate::arch::Convention::C,
-        shape.has_result(),
-        site.trust_live_outs,
-        site.record.is_some(),
-        shape.has_free_flags(),
-        shape.has_free_stack(),
-    ];
-    let flags = flags.iter().fold(0, |sum, flag| sum << 1 | u64::from(*flag));
-    let mut words = Words::new();
-    words.extend([
-        kind | flags << 8 | u64::from(shape.reserved().get()) << 32,
-        shape.arg_count().into(),
-    ]);
-    if shape.kind() == SiteKind::Told {
-        let free = shape.free_registers().bits();
-        // protection: told-sites-are-told-apart
-        words.extend([free as u64, (free >> 64) as u64]);
-    }
-    if let Some(record) = site.record {
-        let (locations, live_outs) = (record.locations(), record.live_outs());
-        words.push(locations.len() as u64);
-        locations.for_each(|location| words.extend(of_location(&location, site.constants)));
-        words.extend(live_outs.map(|live| u64::from(live.reg.get()) | u64::from(live.size) << 16));
-    }
-    words
-}
-
-fn of_location(location: &Location, constants: Constants<'_>) -> [u64; 2] {
-    let (kind, reg, value) = match location.kind {
-        LocationKind::Register { reg, bit_offset } => (1, reg.get(), bit_offset as u64),
-        LocationKind::Direct { reg, offset } => (2, reg.get(), offset as u64),
-        LocationKind::Indirect { reg, offset } => (3, reg.get(), offset as u64),
-        LocationKind::Constant { value } => (4, 0, value as u64),
-        LocationKind::ConstantIndex { index } => {
-            let value = constants.get(index);
-            (5, 0, value.expect("the parser has checked the index"))
-        }
-    };
-    [kind | u64::from(reg) << 8 | u64::from(location.size) << 32, value]
 }
 
 #[cfg(test)]

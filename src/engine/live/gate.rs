@@ -130,7 +130,7 @@ pub(super) fn change(
 fn may_rewrite(preparation: &Preparation<'_>, to: CodeAddr, (old, new): (&[u8], &[u8])) -> Result<bool> {
     let (site, lasting) = (preparation.site, &preparation.state.lasting);
     let templates = preparation.templates;
-    let is_known = lasting.kind.is_some_and(|kind| {
+    let is_known = lasting.armed_kind().is_some_and(|kind| {
         let templates = templates.borrow();
         let gate = templates.gate(kind);
         gate.is_some_and(|gate| gate.admits_rewrite(lasting.range, to, (old, new)))
@@ -144,7 +144,7 @@ fn may_rewrite(preparation: &Preparation<'_>, to: CodeAddr, (old, new): (&[u8], 
     check_trap(site, old)?;
     check_trap(site, new)?;
     let mut templates = templates.borrow_mut();
-    templates.note_rewrite(lasting.kind, site, (old, new))?;
+    templates.note_rewrite(lasting.armed_kind(), site, (old, new))?;
     Ok(true)
 }
 

@@ -350,6 +350,37 @@ fn inline_caches_are_filled_on_every_architecture() {
     ARCHS.into_iter().for_each(inline_caches_are_filled);
 }
 
+/// What goes to an exit stub with an instruction that needs nothing of a site may do so at any of as many
+/// bytes. Where it is farther, and a register is needed that marked sites do not leave free, it may not.
+#[test]
+fn what_needs_a_register_is_no_way_to_an_exit_for_any_site() {
+    let exit = Sequence::new().jump(Target::Deopt);
+    let admits = |arch, distance| {
+        let site = site(arch, false);
+        let environment = Environment {
+            miss: None,
+            deopt: Some(CodeAddr::new(SITE + distance)),
+        };
+        let Ok(Fit::InPlace(assembled)) = assemble_template(&exit, &site, &environment) else {
+            panic!("{arch} {distance:#x}")
+        };
+        verify::check(&site, &assembled.code, &[], &assembled.declared).unwrap();
+        let mut kinds = Kinds::default();
+        let kind = kinds.add_of_exits(&site).unwrap();
+        let is_admitted = kinds.admits(kind, &site, &assembled);
+        assert_eq!(
+            kinds.of_any_exit(site.shape.reserved()),
+            Some(is_admitted.then_some(kind))
+        );
+        is_admitted
+    };
+    for arch in ARCHS {
+        assert!(admits(arch, 0x1000), "{arch}");
+    }
+    // Beyond a jump of 1 MiB.
+    assert!(!admits(Arch::RiscV64, 0x1000_0000));
+}
+
 const ARCHS: [Arch; 7] = [
     Arch::X86_64,
     Arch::AArch64,

@@ -198,7 +198,7 @@ fn what_the_checker_keeps_closed_is_no_hole() {
         };
         change(&mut assembled.holes.as_mut().unwrap().holes);
         let mut templates = Templates::default();
-        let kind = templates.kind_of(site, None).unwrap();
+        let kind = templates.kinds.of(site, None).unwrap();
         assert!(!templates.note(kind, sequence.outline()) && templates.note(kind, sequence.outline()));
         templates.keep((kind, &sequence), (site, &context), &environment, &assembled);
         templates.made()
@@ -239,11 +239,23 @@ fn the_third_of_a_shape_is_filled_at_any_site_of_the_same_kind() {
     assert_eq!(filled(&lab.engine), 2);
 }
 
+/// A way to an exit stub uses nothing of a site: there it is the record that does not matter.
+#[test]
+fn the_third_site_that_is_invalidated_is_filled_whatever_its_record_says() {
+    let others = [usual().location(reg(KEPT, 8)), usual().location(reg(RESULT, 4))];
+    let all = sites(&[usual(), others[0].clone(), others[1].clone()]);
+    for (number, site) in all.sites.iter().enumerate() {
+        all.lab.engine.invalidate_site(site).unwrap();
+        assert_eq!(filled(&all.lab.engine), number.saturating_sub(1));
+    }
+}
+
 /// The kind of a site, which is patched.
 fn kind(engine: &Engine, site: &Site) -> u32 {
     engine.patch_site(site, &hit(1, 8)).unwrap();
     let states = engine.shared.states.lock();
-    states.of(site.key()).unwrap().lasting.kind.unwrap()
+    let lasting = states.of(site.key()).unwrap().lasting;
+    lasting.kind.get().unwrap().unwrap()
 }
 
 /// After two of one kind the next is known by its record, which has as many bytes where it is of

@@ -111,7 +111,7 @@ fn sites_whose_jumps_lie_at_other_offsets_are_of_other_kinds() {
         let states = engine.shared.states.lock();
         let lasting = &states.of(site.key()).unwrap().lasting;
         let jump = lasting.live.as_ref().unwrap().patchable_jump;
-        (jump.offset, site.shape(), lasting.kind.unwrap())
+        (jump.offset, site.shape(), lasting.armed_kind().unwrap())
     };
     let all: Vec<_> = (100..=107).chain(200..=207).map(kinds).collect();
     for (offset, _, kind) in &all {
