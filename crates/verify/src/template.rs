@@ -45,6 +45,7 @@
 //! own, [`GateTemplate`].
 
 use alloc::boxed::Box;
+use core::ops::{BitAnd, BitXor};
 
 use llvm_stackmaps::addr::{CodeAddr, CodeRange};
 use patchpoint_isa::{Declared, SiteContext};
@@ -240,15 +241,30 @@ impl Template {
         if code.len() != self.code.len() || contents.len() != self.fields.len() {
             return false;
         }
-        let bytes = code.iter().zip(&self.code).zip(&self.closed);
-        let different = bytes.fold(0, |sum, ((code, checked), closed)| {
-            sum | (code ^ checked) & closed
-        });
-        different == 0
+        self.is_like(code)
             && match self.are_whole {
                 true => self.holds(place, code, contents, |field, code| field.read_whole(code)),
                 false => self.holds_bits(place, code, contents),
             }
+    }
+
+    /// Whether code of the same length differs from this in open fields only.
+    #[inline]
+    fn is_like(&self, code: &[u8]) -> bool {
+        let (checked, closed) = (&*self.code, &*self.closed);
+        // The ends of what most sites, stubs and gates have, which may overlap, are two words: byte by byte
+        // they are 40 more of the 3,000 to 4,000 instructions of a patch.
+        match code.len() {
+            4..=8 => are_like([code, checked, closed].map(|bytes| ends(bytes, u32::from_ne_bytes))),
+            9..=16 => are_like([code, checked, closed].map(|bytes| ends(bytes, u64::from_ne_bytes))),
+            17..=32 => are_like([code, checked, closed].map(|bytes| ends(bytes, u128::from_ne_bytes))),
+            _ => {
+                let bytes = code.iter().zip(checked).zip(closed);
+                bytes.fold(0, |sum, ((code, checked), closed)| {
+                    sum | (code ^ checked) & closed
+                }) == 0
+            }
+        }
     }
 
     // A function of its own: what reads bits is called, and the loop over whole words then keeps nothing
@@ -299,6 +315,26 @@ impl Template {
     }
 }
 
+/// The first and the last word of bytes, if there are as many.
+#[inline(always)] // Called, it makes the words in memory.
+fn ends<T, const N: usize>(bytes: &[u8], word: impl Fn([u8; N]) -> T) -> Option<[T; 2]> {
+    Some([word(*bytes.first_chunk()?), word(*bytes.last_chunk()?)])
+}
+
+/// Whether words of code are like the checked ones where these are closed.
+#[inline(always)] // As `ends`.
+fn are_like<T>([code, checked, closed]: [Option<[T; 2]>; 3]) -> bool
+where
+    T: Copy + Default + PartialEq + BitXor<Output = T> + BitAnd<Output = T>,
+{
+    let (Some(code), Some(checked), Some(closed)) = (code, checked, closed) else {
+        return false;
+    };
+    let is_like = |code: T, checked: T, closed: T| (code ^ checked) & closed == T::default();
+    // protection: both-ends-of-code-are-like-the-checked
+    is_like(code[0], checked[0], closed[0]) && is_like(code[1], checked[1], closed[1])
+}
+
 /// Whether a gate is nops, and a jump to a stub: whoever comes there finds everything as it was before the
 /// site.
 fn only_jumps(site: &SiteContext<'_>, gate: Chunk<'_>, stub: CodeAddr) -> bool {
@@ -330,7 +366,7 @@ pub struct GateTemplate {
     at: usize,
     /// Where the jump has to lie.
     place: ExchangePlace,
-    /// What the jump's bytes may be exchanged for it: another jump, by `None`.
+    /// What may be exchanged for this gate: another that jumps, by `None`.
     before: SmallVec<[Option<Box<[u8]>>; 2]>,
     /// What may be rewritten as this gate behind a trap, in the same way.
     rewritten: SmallVec<[Option<Box<[u8]>>; 2]>,
@@ -378,7 +414,7 @@ impl GateTemplate {
         // protection: gates-are-one-store
         let is_one_store = from % self.place.unit == self.place.remainder && from / 8 == last / 8;
         // protection: nothing-behind-a-gate-changes
-        let is_alike = old.get(end..) == new.get(end..) && old.get(..self.at) == new.get(..self.at);
+        let is_alike = old.get(end..) == new.get(end..);
         is_alike
             && is_one_store
             && self.goes_to(site, stub, new_gate)
@@ -418,8 +454,7 @@ impl GateTemplate {
     /// Whether this gate differs from the one that was checked by the distance of its jump only.
     #[inline]
     fn is_jump(&self, gate: &[u8]) -> bool {
-        let bytes = gate.iter().zip(&self.code.code).zip(&self.code.closed);
-        bytes.fold(0, |sum, ((byte, code), closed)| sum | (byte ^ code) & closed) == 0
+        self.code.is_like(gate)
     }
 
     /// Whether what is in this gate is among what was noted.
@@ -427,14 +462,13 @@ impl GateTemplate {
     fn is_among(&self, noted: &[Option<Box<[u8]>>], old: &[u8]) -> bool {
         noted.iter().any(|noted| match noted {
             None => self.is_jump(old),
-            Some(bytes) => old.get(self.at..) == Some(bytes),
+            Some(bytes) => *old == **bytes,
         })
     }
 
     /// What is to be noted of a gate: its bytes, or that it is a jump.
     fn noted(&self, gate: &[u8]) -> Option<Box<[u8]>> {
-        let bytes = gate.get(self.at..).map(Box::from);
-        bytes.filter(|_| !self.is_jump(gate))
+        (!self.is_jump(gate)).then(|| gate.into())
     }
 
     /// Notes that a site that holds `old` can be made `new` by [`check_exchange`], which is asked: so

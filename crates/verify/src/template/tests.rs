@@ -108,6 +108,33 @@ fn no_byte_may_differ_from_what_was_checked_and_asked_for() {
     assert!(!template.admits(site_of(code.len()), &code, &CONTENTS[..3]));
 }
 
+/// Of lengths that are compared by their ends, and of others.
+#[test]
+fn every_closed_bit_is_compared_of_any_length() {
+    for len in 1..=70 {
+        let code: Vec<u8> = (1..=len).collect();
+        let mut template = Template {
+            code: code.clone().into(),
+            closed: code.iter().map(|_| 0xff).collect(),
+            fields: SmallVec::new(),
+            are_whole: true,
+            to_end: 0,
+        };
+        let place = site_of(code.len());
+        assert!(template.admits(place, &code, &[]));
+        for at in 0..code.len() {
+            for bit in 0..8 {
+                let mut damaged = code.clone();
+                damaged[at] ^= 1 << bit;
+                assert!(!template.admits(place, &damaged, &[]), "{at} {bit} of {len}");
+                template.closed[at] ^= 1 << bit;
+                assert!(template.admits(place, &damaged, &[]), "{at} {bit} of {len}");
+                template.closed[at] ^= 1 << bit;
+            }
+        }
+    }
+}
+
 #[test]
 fn a_target_is_outside_of_the_site() {
     let (mut code, template) = (hit(), template(&hit()).unwrap());
