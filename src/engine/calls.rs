@@ -170,11 +170,11 @@ fn branch_to(
             return Ok(bytes);
         }
     }
-    let (slot, code) = far(preparation.shared, site, branch.range(site), to)?;
+    let (slot, len) = far(preparation.shared, site, branch.range(site), to)?;
     let addr = slot.addr();
     let mut stub = Stub::empty(slot, preparation.owner());
     // It jumps: its callee returns to the caller.
-    (stub.code, stub.calls) = (code.into(), false);
+    (stub.len, stub.calls) = (len, false);
     preparation.new.stub = Some(stub);
     branch
         .to(site, original, addr)?
@@ -240,14 +240,14 @@ fn at_entry(site: &Site, range: CodeRange) -> SiteContext<'_> {
 }
 
 /// A stub in reach of `near` that jumps to a function, however far, checked and in place.
-fn far(shared: &Shared, site: &Site, near: CodeRange, to: CodeAddr) -> Result<(StubSlot, Vec<u8>)> {
+fn far(shared: &Shared, site: &Site, near: CodeRange, to: CodeAddr) -> Result<(StubSlot, Len)> {
     let slot = shared.stubs.alloc(far_len(site, near, to)?, near)?;
     let filled = far_code(site, near, slot.addr(), to).and_then(|code| {
         shared.stubs.fill(&slot, &code)?;
-        Ok(code)
+        Ok(Len::of(&code).expect("a stub is as long as its slot at most"))
     });
     match filled {
-        Ok(code) => Ok((slot, code)),
+        Ok(len) => Ok((slot, len)),
         Err(error) => {
             shared.stubs.discard(slot);
             Err(error)

@@ -25,7 +25,7 @@ use super::exit_stub::{ExitStub, ExitStubList};
 use super::fault::FirstFault;
 use super::installed::{Held, Installed, Stub};
 use super::journal::Record;
-use super::live::{ExchangeRoom, JumpExchange};
+use super::live::{JumpExchange, LiveRoom};
 use super::observe::Boxed;
 use super::state::{StateIndex, States, Status};
 use crate::Error;
@@ -374,12 +374,12 @@ fn note(
     // written before it, a tenth of what a change takes among a hundred thousand.
     writes.push(SiteWrite {
         at: change.range.start(),
-        old: short::zeros(old.len()),
-        new: short::zeros(new.len()),
+        old: Bytes::new(),
+        new: Bytes::new(),
     });
     if let Some(write) = writes.last_mut() {
-        short::assign(&mut write.old, old);
-        short::assign(&mut write.new, new);
+        short::become_of(&mut write.old, old);
+        short::become_of(&mut write.new, new);
     }
     if let Some(exchange) = &change.exchange {
         ranges.push(exchange.range());
@@ -610,22 +610,17 @@ impl ChangeSet {
     /// Drops all that it refers to but for one memory, and keeps the room; what was installed, and
     /// how, is room for what is to be, if that is not too much.
     #[allow(clippy::vec_box, reason = "the boxes are the room")]
-    pub(super) fn clear(
-        &mut self,
-        installed_room: &mut Vec<Box<Installed>>,
-        exchange_room: &mut ExchangeRoom,
-    ) {
+    pub(super) fn clear(&mut self, installed_room: &mut Vec<Box<Installed>>, live_room: &mut LiveRoom) {
         // protection: room-has-no-changes
         while let Some(change) = self.changes.pop() {
             if let Held::Own(installed) = change.installed {
                 installed_room.push(installed);
             }
             if let Some(exchange) = change.exchange {
-                exchange_room.push(exchange);
+                live_room.keep_exchange(exchange);
             }
         }
         installed_room.truncate(FEW);
-        exchange_room.truncate(FEW);
         self.writes.clear();
         while self.memories.len() > 1 {
             self.memories.pop();

@@ -17,8 +17,8 @@ use super::state::{States, Status};
 use super::{Engine, Receipt, Shared};
 use crate::addr::{CodeRange, Len};
 use crate::invariant::OrAbort;
-use crate::memory::StubSlot;
 use crate::memory::fork::gate::{self, Writing};
+use crate::memory::{StubPool, StubSlot};
 use crate::publish::{self, Level, Moment, Stopped, Vacated};
 use crate::site::Site;
 use crate::{Error, Result};
@@ -43,6 +43,11 @@ impl<'e> Prepared<'e> {
 
     pub(super) fn set(&self) -> Option<&ChangeSet> {
         self.set.as_deref()
+    }
+
+    /// Where the stubs are that were made for it.
+    pub(super) fn stubs(&self) -> &StubPool {
+        &self.engine.shared.stubs
     }
 
     /// Sites of an ID that will be left as they are, as they have been invalidated.
@@ -459,7 +464,7 @@ impl SiteChange {
         states: &mut States,
         since: (Moment, Option<Instant>),
     ) -> Option<(CodeOwner, StubSlot)> {
-        let stub = self.take_stub()?;
+        let mut stub = self.take_stub()?;
         let until = match self.old_stub {
             OldStub::Reported(state) => Until::Reported(state),
             OldStub::GracePeriod => Until::GracePeriod,
@@ -472,7 +477,8 @@ impl SiteChange {
                 return Some((stub.owner, stub.slot));
             }
         };
-        states.retired.retire(until, RetiredCode::stub(stub, since));
+        states.retired.retire(until, RetiredCode::stub(&mut stub, since));
+        states.live_room.get_mut().keep_stub(stub);
         None
     }
 }

@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use super::observe::CodeOwner;
 use super::originals::{OriginalIndex, Originals};
 use super::state::Status;
+use crate::addr::{CodeRange, Len};
 use crate::memory::StubSlot;
 use crate::memory::short::{self, Bytes};
 use crate::sequence::Sequence;
@@ -184,7 +185,8 @@ impl Held {
 pub(super) struct Stub {
     pub(super) slot: StubSlot,
     pub(super) owner: CodeOwner,
-    pub(super) code: Bytes,
+    /// How many bytes of the slot are code.
+    pub(super) len: Len,
     /// Whether a callee of it could return into it.
     pub(super) calls: bool,
     /// One more than there are exits that resume in it, if there ever was one.
@@ -201,10 +203,16 @@ impl Stub {
         Box::new(Self {
             slot,
             owner,
-            code: Bytes::new(),
+            len: Len::default(),
             calls: true,
             exits: OnceLock::new(),
         })
+    }
+
+    /// Its bytes of code.
+    pub(super) fn code(&self) -> CodeRange {
+        let code = CodeRange::new(self.slot.addr(), u64::from(self.len.get()));
+        code.expect("a stub's code lies in its slot")
     }
 
     /// For an exit that resumes in it.

@@ -45,12 +45,12 @@ mod gate;
 mod settle;
 mod trap;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
 pub(super) use arm::{Arming, arm};
-pub(super) use exchange::{ExchangeRoom, JumpExchange, exchange, publish, retire, undo};
+pub(super) use exchange::{JumpExchange, LiveRoom, exchange, publish, retire, undo};
 pub use settle::Settled;
 pub(super) use settle::Settling;
 pub(super) use trap::{forget_trap, forget_traps, note_opened, note_traps};
@@ -181,9 +181,14 @@ fn fill(
     stage.end();
     let slot = room.fill(pool, &code)?;
     drop(room);
-    let mut stub = Stub::empty(slot, preparation.owner());
-    (stub.code, stub.calls) = (code, template.calls);
-    preparation.new.stub = Some(stub);
+    let stub = Stub {
+        slot,
+        owner: preparation.owner(),
+        len: template.len(),
+        calls: template.calls,
+        exits: OnceLock::new(),
+    };
+    preparation.new.stub = Some(preparation.live_room.borrow_mut().stub(stub));
     Ok(Some(at))
 }
 
@@ -205,12 +210,16 @@ fn assemble(
     let assembled = &lowered.assembled;
     let stub = lowered.stub.expect("what is lowered for a stub is in one");
     let addr = stub.slot.addr();
+    let code = assembled
+        .stub
+        .as_ref()
+        .expect("what is in a stub was assembled for one");
     let mut templates = templates.borrow_mut();
     if let Some(kind) = kind.filter(|_| !knows_gate) {
         templates.keep_gate(kind, site, &assembled.code, (patchable_jump, addr));
     }
     if let (Some(kind), Some(holes)) = (again, &lowered.holes) {
-        let bytes = &*stub.code;
+        let bytes = &*code.bytes;
         let code = (Chunk { addr, bytes }, &**holes, &assembled.declared);
         templates.keep_stub((kind, sequence), site, environment, code);
     }
@@ -372,8 +381,8 @@ fn exchange_jump(preparation: &mut Preparation<'_>, patchable_jump: PatchableJum
     };
     let addr = patchable_jump.addr;
     let memory = site.memory_at(addr)?;
-    let room = preparation.exchange_room.borrow_mut().pop();
-    preparation.exchange = Some(JumpExchange::made_in(room, memory, addr, (old, new)));
+    let mut room = preparation.live_room.borrow_mut();
+    preparation.exchange = Some(room.exchange(memory, addr, (old, new)));
     Ok(patchable_jump.end())
 }
 

@@ -21,6 +21,7 @@ use super::prepare::Preparation;
 use super::requests::{Request, Requests};
 use super::state::States;
 use crate::Result;
+use crate::addr::Len;
 use crate::arch::{OnReturn, SiteContext};
 use crate::latency::{self, Stage};
 use crate::sequence::{self, Assembled, Environment, Fit, Holes, Sequence};
@@ -85,7 +86,7 @@ impl Lowering<'_> {
         let refused = match lowered {
             Ok((mut assembled, holes)) => {
                 let checked = self.check(&context, &mut assembled);
-                match checked.and_then(|()| fill(shared, &mut assembled, stub.as_deref_mut())) {
+                match checked.and_then(|()| fill(shared, &assembled, stub.as_deref_mut())) {
                     Ok(()) => {
                         return Ok(Lowered {
                             assembled,
@@ -199,8 +200,8 @@ fn check(context: &SiteContext<'_>, assembled: &mut Assembled) -> Result<()> {
 }
 
 /// Puts the stub, which was checked, in place.
-fn fill(shared: &Shared, assembled: &mut Assembled, stub: Option<&mut Stub>) -> Result<()> {
-    if let Some(code) = assembled.stub.take() {
+fn fill(shared: &Shared, assembled: &Assembled, stub: Option<&mut Stub>) -> Result<()> {
+    if let Some(code) = &assembled.stub {
         let stub = stub.expect("whoever assembles a stub has a slot for it");
         stub.calls = assembled
             .declared
@@ -210,7 +211,7 @@ fn fill(shared: &Shared, assembled: &mut Assembled, stub: Option<&mut Stub>) -> 
             .any(|t| t.on_return != OnReturn::Never);
         // protection: stub-is-filled-before-the-patchable-jump
         shared.stubs.fill(&stub.slot, &code.bytes)?;
-        stub.code = code.bytes.into();
+        stub.len = Len::of(&code.bytes).expect("a stub is as long as its slot at most");
     }
     Ok(())
 }

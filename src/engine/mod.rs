@@ -552,13 +552,13 @@ impl Shared {
         let mut slots = Vec::new();
         for code in states.remove(module.id()) {
             slots.extend(code.slots);
-            for stub in code.stubs {
+            for mut stub in code.stubs {
                 // protection: what-an-exit-resumes-to-outlives-its-module
                 match stub.is_referenced() {
                     // By an exit that is retired: it goes with that.
                     true => {
                         let until = Until::Reported(QuiescentState::Quiescent);
-                        states.retired.retire(until, RetiredCode::stub(stub, since));
+                        states.retired.retire(until, RetiredCode::stub(&mut stub, since));
                     }
                     false => slots.push((stub.owner, stub.slot)),
                 }

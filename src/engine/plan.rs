@@ -5,6 +5,7 @@ use core::fmt;
 use super::change::{ChangeSet, Side, SiteChange, SiteWrite};
 use super::commit::Prepared;
 use crate::addr::CodeAddr;
+use crate::memory::StubPool;
 use crate::site::Site;
 use crate::verify::{self, ListingLine};
 
@@ -30,7 +31,7 @@ impl fmt::Display for Prepared<'_> {
             if number > 0 {
                 writeln!(f)?;
             }
-            show(f, (&set.site(change), change), write)?;
+            show(f, self.stubs(), (&set.site(change), change), write)?;
         }
         Ok(())
     }
@@ -38,7 +39,12 @@ impl fmt::Display for Prepared<'_> {
 
 /// One site: a line with its address, ID, reserved length and slack, then what it holds and
 /// what will.
-fn show(f: &mut fmt::Formatter<'_>, (site, change): (&Site, &SiteChange), write: &SiteWrite) -> fmt::Result {
+fn show(
+    f: &mut fmt::Formatter<'_>,
+    stubs: &StubPool,
+    (site, change): (&Site, &SiteChange),
+    write: &SiteWrite,
+) -> fmt::Result {
     let (reserved, used) = (site.reserved().get(), change.used.get());
     let slack = reserved.saturating_sub(used);
     writeln!(
@@ -52,7 +58,10 @@ fn show(f: &mut fmt::Formatter<'_>, (site, change): (&Site, &SiteChange), write:
     }
     if let Some(stub) = &change.to_install().stub {
         writeln!(f, "  stub")?;
-        listing(f, site, stub.slot.addr(), &stub.code)?;
+        match stubs.read(stub.code()) {
+            Ok(code) => listing(f, site, stub.slot.addr(), &code)?,
+            Err(error) => writeln!(f, "    {error}")?,
+        }
     }
     Ok(())
 }

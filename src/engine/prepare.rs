@@ -9,7 +9,7 @@ use super::commit::Prepared;
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
 use super::exits::{ExitResumption, ExitRooms, Role};
 use super::installed::{Held, Installed, Stub};
-use super::live::{self, ExchangeRoom, JumpExchange};
+use super::live::{self, JumpExchange, LiveRoom};
 use super::lower::{CodePlace, Lowered, Lowering, NeedsLowering, check_and_fill};
 use super::observe::{Boxed, CodeOwner, Event};
 use super::requests::{IfInvalid, Request, Requests};
@@ -113,7 +113,7 @@ pub(super) struct Preparation<'a> {
     pub(super) templates: &'a RefCell<Templates>,
     exit_rooms: &'a RefCell<ExitRooms>,
     pub(super) stub_room: &'a RefCell<StubRoom>,
-    pub(super) exchange_room: &'a RefCell<ExchangeRoom>,
+    pub(super) live_room: &'a RefCell<LiveRoom>,
     pub(super) site: &'a Site,
     /// Whether it would have been prepared otherwise, had its code been run.
     until_run: bool,
@@ -153,7 +153,7 @@ impl<'a> Preparation<'a> {
             templates: &states.templates,
             exit_rooms: &states.exit_rooms,
             stub_room: &states.stub_room,
-            exchange_room: &states.exchange_room,
+            live_room: &states.live_room,
             site,
             // While its code has not been run, none are in force yet.
             until_run: has_return_offsets && !is_released,

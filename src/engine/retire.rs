@@ -82,15 +82,14 @@ impl Retirable for RetiredCode {
 }
 
 impl RetiredCode {
-    /// A stub to which nothing has branched since then.
+    /// A stub to which nothing has branched since then. What is left of it has no code, and is room.
     #[inline(always)] // A call of its own copies what it returns.
-    #[allow(clippy::boxed_local, reason = "its room is freed here")]
-    pub(super) fn stub(stub: Box<Stub>, (since, time): (Moment, Option<Instant>)) -> Self {
-        let Stub {
-            slot, owner, exits, ..
-        } = *stub;
-        let exits = exits.into_inner();
-        let code = RetiredStub::Stub { slot, owner, exits };
+    pub(super) fn stub(stub: &mut Stub, (since, time): (Moment, Option<Instant>)) -> Self {
+        let code = RetiredStub::Stub {
+            slot: stub.slot.take(),
+            owner: stub.owner,
+            exits: stub.exits.take(),
+        };
         Self { code, since, time }
     }
 

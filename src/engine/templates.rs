@@ -59,8 +59,8 @@ const SEQUENCES: usize = 1024;
 pub(super) struct Templates {
     /// The kinds of sites.
     pub(super) kinds: Kinds,
-    /// Of each kind, what is known of sequences, by the words of their outlines.
-    known: Vec<HashMap<Box<[u64]>, KnownSequence, RandomState>>,
+    /// Of each kind, what is known of sequences.
+    known: Vec<KnownSequences>,
     /// Of each kind, its gate, where its sites are live and one was closed.
     gates: Vec<Option<GateTemplate>>,
     templates: Vec<Template>,
@@ -71,6 +71,16 @@ pub(super) struct Templates {
     /// How often one was filled.
     #[cfg(test)]
     filled: Arc<AtomicUsize>,
+}
+
+/// What is known of sequences at a kind of site.
+#[derive(Default)]
+struct KnownSequences {
+    /// By the words of their outlines.
+    of: HashMap<Box<[u64]>, KnownSequence, RandomState>,
+    /// The number of the template that was found last: that of most sites which are patched for the first
+    /// time. To look for it takes 60 of the instructions of such a patch.
+    last: Cell<u32>,
 }
 
 /// What is known of a sequence at a kind of site.
@@ -201,22 +211,34 @@ impl Templates {
 
     #[inline(never)]
     fn find(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
-        let known = self.known.get(kind as usize)?.get(outline.words())?;
-        let KnownSequence::Template(number) = *known else {
+        let known = self.known.get(kind as usize)?;
+        if let Some(template) = self.guess((kind, outline), &known.last) {
+            last.set(known.last.get());
+            return Some(template);
+        }
+        let KnownSequence::Template(number) = *known.of.get(outline.words())? else {
             return None;
         };
         last.set(number);
+        known.last.set(number);
         self.templates.get(number as usize)
+    }
+
+    /// The template of that number, if it is of that sequence at sites of that kind.
+    #[inline]
+    fn guess(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
+        let guess = self.templates.get(last.get() as usize);
+        guess.filter(|template| {
+            // protection: guessed-templates-are-looked-at
+            template.kind == kind && template.sequence.outline().words() == outline.words()
+        })
     }
 
     /// The template of a sequence at sites of that kind. `last` is of the site: it is often the one
     /// with that number.
     #[inline]
     pub(super) fn template(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
-        let guess = self.templates.get(last.get() as usize).filter(|template| {
-            // protection: guessed-templates-are-looked-at
-            template.kind == kind && template.sequence.outline().words() == outline.words()
-        });
+        let guess = self.guess((kind, outline), last);
         guess.or_else(|| self.find((kind, outline), last))
     }
 
@@ -232,17 +254,17 @@ impl Templates {
     /// template: the second time.
     pub(super) fn note(&mut self, kind: u32, outline: &Outline) -> bool {
         let words = outline.words();
-        self.known.resize_with(self.kinds.len(), HashMap::default);
+        self.known.resize_with(self.kinds.len(), KnownSequences::default);
         let Some(of_kind) = self.known.get_mut(kind as usize) else {
             return false;
         };
-        if self.len >= SEQUENCES && !of_kind.contains_key(words) {
+        if self.len >= SEQUENCES && !of_kind.of.contains_key(words) {
             self.len = 0;
-            self.known.iter_mut().for_each(HashMap::clear);
+            self.known.iter_mut().for_each(|known| known.of.clear());
             self.templates.clear();
         }
         let of_kind = self.known.get_mut(kind as usize);
-        match of_kind.map(|of_kind| of_kind.entry(words.into())) {
+        match of_kind.map(|of_kind| of_kind.of.entry(words.into())) {
             Some(Entry::Occupied(known)) => matches!(known.get(), KnownSequence::Noted),
             Some(Entry::Vacant(unknown)) => {
                 unknown.insert(KnownSequence::Noted);
@@ -318,7 +340,7 @@ impl Templates {
         let known = self
             .known
             .get_mut(kind as usize)
-            .and_then(|known| known.get_mut(words));
+            .and_then(|known| known.of.get_mut(words));
         let Some(known) = known else {
             return;
         };
@@ -527,7 +549,7 @@ impl Template {
         (code, contents): (&mut Bytes, &mut Contents),
         put: impl Fn(&Hole, u64, &mut [u8]) -> Option<()>,
     ) -> Option<()> {
-        short::assign(code, self.checked.code());
+        short::become_of(code, self.checked.code());
         for (hole, source) in &self.holes {
             contents.push(match *source {
                 FilledFrom::Value {

@@ -27,21 +27,25 @@ pub(crate) fn of(bytes: &[u8]) -> Bytes {
     }
 }
 
-/// A list of so many zeros, to be [made](assign) another where it then is.
-#[inline]
-pub(crate) fn zeros(len: usize) -> Bytes {
-    match len <= 32 {
-        true => Bytes::from_buf_and_len([0; 32], len),
-        false => Bytes::from_elem(0, len),
-    }
-}
-
 /// Makes a list one of these bytes.
 #[inline]
 pub(crate) fn assign(list: &mut Bytes, bytes: &[u8]) {
     match list.len() == bytes.len() {
         true => copy(list, bytes),
-        false => *list = of(bytes),
+        false => become_of(list, bytes),
+    }
+}
+
+/// The same of a list that mostly has another length.
+#[inline]
+pub(crate) fn become_of(list: &mut Bytes, bytes: &[u8]) {
+    match bytes.len() <= 32 {
+        true => {
+            // Where the list is: what is made apart is copied.
+            *list = Bytes::from_buf_and_len([0; 32], bytes.len());
+            copy(list, bytes);
+        }
+        false => *list = Bytes::from_slice(bytes),
     }
 }
 

@@ -83,6 +83,18 @@ pub struct StubSlot {
 }
 
 impl StubSlot {
+    /// Takes it out, and leaves one that has no bytes.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Self {
+        core::mem::replace(
+            self,
+            Self {
+                range: CodeRange::default(),
+                retired: None,
+            },
+        )
+    }
+
     /// Its first byte, a multiple of 16; in a block, of 8.
     #[must_use]
     pub const fn addr(&self) -> CodeAddr {

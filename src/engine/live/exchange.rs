@@ -20,8 +20,9 @@ use std::time::Instant;
 use super::trap;
 use super::{Error, Result};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::engine::change::{ChangeSet, HeldMemory, MemoryKind, Side, SiteChange};
-use crate::engine::fault::{Fault, Outcome};
+use crate::engine::change::{ChangeSet, FEW, HeldMemory, MemoryKind, Side, SiteChange, SiteWrite};
+use crate::engine::fault::{Fault, FirstFault, Outcome};
+use crate::engine::installed::Stub;
 use crate::engine::retire::{RetiredCode, Until};
 use crate::engine::state::States;
 use crate::error::Fate;
@@ -46,9 +47,54 @@ pub(in crate::engine) struct JumpExchange {
     trap: Option<Box<TrapChange>>,
 }
 
-/// Exchanges that were made: room for others.
+/// What changes of live sites were made of: room for that of others.
 #[allow(clippy::vec_box, reason = "the boxes are the room")]
-pub(in crate::engine) type ExchangeRoom = Vec<Box<JumpExchange>>;
+#[derive(Default)]
+pub(in crate::engine) struct LiveRoom {
+    exchanges: Vec<Box<JumpExchange>>,
+    stubs: Vec<Box<Stub>>,
+}
+
+impl LiveRoom {
+    /// An exchange of bytes at an address, which lie in one quadword.
+    #[inline]
+    pub(super) fn exchange(
+        &mut self,
+        memory: &Arc<dyn CodeMemory>,
+        addr: CodeAddr,
+        sides: (&[u8], &[u8]),
+    ) -> Box<JumpExchange> {
+        JumpExchange::made_in(self.exchanges.pop(), memory, addr, sides)
+    }
+
+    /// That stub.
+    #[inline]
+    pub(super) fn stub(&mut self, stub: Stub) -> Box<Stub> {
+        match self.stubs.pop() {
+            None => Box::new(stub),
+            Some(mut room) => {
+                *room = stub;
+                room
+            }
+        }
+    }
+
+    /// Keeps an exchange that was made.
+    #[inline]
+    pub(in crate::engine) fn keep_exchange(&mut self, exchange: Box<JumpExchange>) {
+        if self.exchanges.len() < FEW {
+            self.exchanges.push(exchange);
+        }
+    }
+
+    /// Keeps a stub that was [retired](RetiredCode::stub).
+    #[inline]
+    pub(in crate::engine) fn keep_stub(&mut self, stub: Box<Stub>) {
+        if self.stubs.len() < FEW {
+            self.stubs.push(stub);
+        }
+    }
+}
 
 /// What a change does with a trap.
 struct TrapChange {
@@ -134,22 +180,39 @@ fn rewrite_and_open(publisher: &Publisher, set: &ChangeSet) -> Result<()> {
 }
 
 /// Compares the live sites with one of their sides.
+#[inline(always)] // Of each side apart, as where quiescent sites are compared.
 fn compare(set: &mut ChangeSet, side: Side) -> Outcome {
     let (found, writes, first) = (&mut set.found, &set.writes, set.quiescent);
     let live = set.changes.get(first..).zip(writes.get(first..));
     let (changes, live_writes) = live.or_abort("quiescent changes are some of all");
     for (number, (change, write)) in (first..).zip(changes.iter().zip(live_writes)) {
         let memory = &change.exchange().memory;
-        match memory.holds(write.at, write.side(side)) {
-            Ok(true) => {}
-            Ok(false) => {
-                let read = |at, into: &mut [u8]| memory.get().read(at, into);
-                return Err(found.note_changed(writes, number, side, read));
-            }
-            Err(error) => return found.check(Err(error)),
+        match &memory.kind {
+            MemoryKind::Own(alias) if alias.has_here(write.at, write.side(side)) => {}
+            _ => compare_one(found, memory, writes, (number, side))?,
         }
     }
     Ok(())
+}
+
+/// Compares the live site of that number with one of its sides, where its memory is not the engine's own
+/// or does not hold it.
+#[inline(never)] // What needs no more than a look keeps its registers.
+fn compare_one(
+    found: &mut FirstFault,
+    memory: &HeldMemory,
+    writes: &[SiteWrite],
+    (number, side): (usize, Side),
+) -> Outcome {
+    let write = writes.get(number).or_abort("each change has what it writes");
+    match memory.holds(write.at, write.side(side)) {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            let read = |at, into: &mut [u8]| memory.get().read(at, into);
+            Err(found.note_changed(writes, number, side, read))
+        }
+        Err(error) => found.check(Err(error)),
+    }
 }
 
 /// Publishes what was exchanged, and compares the sites with what they have become.
@@ -241,7 +304,7 @@ pub(in crate::engine) fn retire(
             .drain(..)
             .map(|exit_stub| RetiredCode::exit_stub(change.site, exit_stub, since));
         let stub = change.installed.take_stub();
-        let stub = stub.map(|stub| RetiredCode::stub(stub, since));
+        let stub = stub.map(|mut stub| RetiredCode::stub(&mut stub, since));
         for retired_code in exit_stubs.chain(stub) {
             states
                 .retired
@@ -297,12 +360,10 @@ impl JumpExchange {
             "a patchable jump lies in one quadword, see `Backend::plan_patchable_jump`"
         );
         self.word = word;
-        self.mask = in_word(
-            addr,
-            <[u8]>::get(&[0xff; 8], ..old.len()).or_abort("8 bytes are enough"),
-        );
-        self.old = in_word(addr, old);
-        self.new = in_word(addr, new);
+        (self.old, self.new) = (in_word(addr, old), in_word(addr, new));
+        let ones = u64::MAX.checked_shr(64 - 8 * old.len() as u32);
+        // Of no bytes, none.
+        self.mask = ones.map_or(0, |ones| u64::from_le(ones << (8 * into)));
         self.range = CodeRange::new(addr, old.len() as u64).expect("a quadword's bytes have addresses");
         // protection: room-of-an-exchange-notes-nothing
         self.trap = None;

@@ -15,7 +15,8 @@ fn filled(engine: &Engine) -> usize {
 fn stub(engine: &Engine, site: &Site) -> Vec<u8> {
     let states = engine.shared.states.lock();
     let state = states.of(site.key()).unwrap();
-    state.installed.stub.as_ref().unwrap().code.to_vec()
+    let stub = state.installed.stub.as_ref().unwrap();
+    engine.shared.stubs.read(stub.code()).unwrap()
 }
 
 fn set_damage(engine: &Engine, damage: Option<fn(&mut [u8])>) {
@@ -165,6 +166,46 @@ fn a_filled_stub_that_calls_waits_for_quiescence() {
     assert_eq!(filled(&engine), 4, "the third and the fourth of each");
     // SAFETY: nobody executes the sites.
     engine.reclaim(&unsafe { GracePeriod::promise() }).unwrap();
+}
+
+/// The code of its stub, and nothing behind that, which traps.
+#[test]
+fn a_plan_shows_the_stub_that_was_made() {
+    let engine = engine();
+    let _module = live_module(&engine);
+    let site = site(&engine, 100);
+    for turn in 0..4 {
+        let mut plan = engine.transaction();
+        let plan = plan
+            .patch_site(&site, &adding(0x1000 + turn))
+            .unwrap()
+            .prepare()
+            .unwrap();
+        let shown = plan.to_string();
+        plan.commit().unwrap();
+        let states = engine.shared.states.lock();
+        let at = states
+            .of(site.key())
+            .unwrap()
+            .installed
+            .stub
+            .as_ref()
+            .unwrap()
+            .code()
+            .start();
+        drop(states);
+        let listed = crate::verify::disassemble(site.module().arch(), at, &stub(&engine, &site));
+        let (_, of_stub) = shown.split_once("  stub\n").unwrap();
+        let starts = of_stub
+            .lines()
+            .map(|line| line.split_whitespace().next().unwrap().to_owned());
+        let expected: Vec<String> = listed
+            .iter()
+            .map(|line| format!("{:x}", line.addr.get()))
+            .collect();
+        assert_eq!(starts.collect::<Vec<_>>(), expected, "{shown}");
+        assert!(expected.len() > 1);
+    }
 }
 
 /// A gate that was checked once is closed again and again, and what is behind it stays as it is.
