@@ -133,11 +133,12 @@ impl ChangeSet {
         let mut set = self;
         // protection: observers-are-told-of-what-is-final
         set.install(states);
-        let replaced = set.has_code.then(|| set.place_code(shared, states));
-        states.leave(set);
-        if let Some(replaced) = replaced {
-            shared.free_code(replaced);
+        let mut replaced = FreedCode::new();
+        if set.has_code {
+            set.place_code(shared, states, &mut replaced);
         }
+        states.leave(set);
+        shared.free_code(replaced);
         if let Some(since) = since {
             observe::committed(shared, states, since);
         }
@@ -365,11 +366,10 @@ impl ChangeSet {
     }
 
     /// Keeps new exit stubs with their sites, and finds a place for the stubs of what was replaced.
-    /// Runs no code of others. Returns the stubs in which no thread is.
+    /// Runs no code of others. Adds the stubs in which no thread is to those that are replaced.
     #[inline(never)]
-    fn place_code(&mut self, shared: &Shared, states: &mut States) -> FreedCode {
+    fn place_code(&mut self, shared: &Shared, states: &mut States, replaced: &mut FreedCode) {
         let since = (Moment::now(), shared.observers.now());
-        let mut replaced = FreedCode::new();
         for change in &mut self.changes {
             states.keep_exit_stubs(change.index, &mut change.exit_stubs);
             if let Some(exchange) = &change.exchange {
@@ -382,7 +382,6 @@ impl ChangeSet {
                 replaced.push(freed);
             }
         }
-        replaced
     }
 
     /// Tells why the commit has failed. What it has made is kept where threads may be in it, or a
@@ -464,7 +463,7 @@ impl SiteChange {
         states: &mut States,
         since: (Moment, Option<Instant>),
     ) -> Option<(CodeOwner, StubSlot)> {
-        let mut stub = self.take_stub()?;
+        let stub = self.take_stub()?;
         let until = match self.old_stub {
             OldStub::Reported(state) => Until::Reported(state),
             OldStub::GracePeriod => Until::GracePeriod,
@@ -477,8 +476,7 @@ impl SiteChange {
                 return Some((stub.owner, stub.slot));
             }
         };
-        states.retired.retire(until, RetiredCode::stub(&mut stub, since));
-        states.live_room.get_mut().keep_stub(stub);
+        states.retired.retire(until, RetiredCode::stub(stub, since));
         None
     }
 }

@@ -198,12 +198,16 @@ pub(super) type StubReference = Arc<()>;
 
 impl Stub {
     /// One whose code is not there yet.
-    #[inline]
     pub(super) fn empty(slot: StubSlot, owner: CodeOwner) -> Box<Self> {
+        Self::new(slot, owner, Len::default())
+    }
+
+    /// One with so many bytes of code.
+    pub(super) fn new(slot: StubSlot, owner: CodeOwner, len: Len) -> Box<Self> {
         Box::new(Self {
             slot,
             owner,
-            len: Len::default(),
+            len,
             calls: true,
             exits: OnceLock::new(),
         })
@@ -223,12 +227,7 @@ impl Stub {
     /// Whether there is an exit that resumes in it.
     #[inline]
     pub(super) fn is_referenced(&self) -> bool {
-        is_referenced(self.exits.get())
+        let exits = self.exits.get();
+        exits.is_some_and(|exits| Arc::strong_count(exits) > 1)
     }
-}
-
-/// Whether there is an exit that resumes in the stub that this is of.
-#[inline]
-pub(super) fn is_referenced(exits: Option<&StubReference>) -> bool {
-    exits.is_some_and(|exits| Arc::strong_count(exits) > 1)
 }

@@ -45,7 +45,7 @@ mod gate;
 mod settle;
 mod trap;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -56,7 +56,6 @@ pub(super) use settle::Settling;
 pub(super) use trap::{forget_trap, forget_traps, note_opened, note_traps};
 
 use super::calls::Gate;
-use super::installed::Stub;
 use super::lower::CodePlace;
 use super::prepare::{Preparation, filled_wrong};
 use super::requests::Request;
@@ -181,14 +180,10 @@ fn fill(
     stage.end();
     let slot = room.fill(pool, &code)?;
     drop(room);
-    let stub = Stub {
-        slot,
-        owner: preparation.owner(),
-        len: template.len(),
-        calls: template.calls,
-        exits: OnceLock::new(),
-    };
-    preparation.new.stub = Some(preparation.live_room.borrow_mut().stub(stub));
+    let (owner, len) = (preparation.owner(), template.len());
+    let mut stub = preparation.live_room.borrow_mut().stub(slot, owner, len);
+    stub.calls = template.calls;
+    preparation.new.stub = Some(stub);
     Ok(Some(at))
 }
 

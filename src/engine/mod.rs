@@ -452,8 +452,9 @@ impl Engine {
             let passed = states.retired.take_passed(shared.epochs.passed());
             shared.announce_reclaimed(states, &passed);
             let count = passed.len();
+            let room = states.live_room.get_mut();
             for retired_code in passed {
-                shared.stubs.discard(retired_code.into_slot());
+                shared.stubs.discard(retired_code.into_slot(room));
             }
             Ok(count)
         })
@@ -482,10 +483,10 @@ impl Engine {
         shared.with_states(|states| {
             let retired = states.retired.take_where(is_covered_by);
             shared.announce_reclaimed(states, &retired);
-            let count = retired.len();
+            let (count, room) = (retired.len(), states.live_room.get_mut());
             retired
                 .into_iter()
-                .map(|retired_code| shared.stubs.free(retired_code.into_slot(), grace_period))
+                .map(|retired_code| shared.stubs.free(retired_code.into_slot(room), grace_period))
                 .fold(Ok(()), memory::Result::and)
                 .map_err(Error::from)?;
             Ok(count)
@@ -552,13 +553,13 @@ impl Shared {
         let mut slots = Vec::new();
         for code in states.remove(module.id()) {
             slots.extend(code.slots);
-            for mut stub in code.stubs {
+            for stub in code.stubs {
                 // protection: what-an-exit-resumes-to-outlives-its-module
                 match stub.is_referenced() {
                     // By an exit that is retired: it goes with that.
                     true => {
                         let until = Until::Reported(QuiescentState::Quiescent);
-                        states.retired.retire(until, RetiredCode::stub(&mut stub, since));
+                        states.retired.retire(until, RetiredCode::stub(stub, since));
                     }
                     false => slots.push((stub.owner, stub.slot)),
                 }

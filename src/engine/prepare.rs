@@ -54,8 +54,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         match preparation.change(request) {
             Ok(Some(used)) => {
                 let old = &preparation.old.bytes;
-                let change = preparation.finish(index, used);
-                let added = set.add(&site, change, old);
+                let added = set.add(&site, || preparation.finish(index, used), old);
                 set.keep_module(site);
                 return added;
             }
@@ -165,6 +164,7 @@ impl<'a> Preparation<'a> {
     }
 
     /// The change that was prepared, as a part of its transaction.
+    #[inline(always)] // Where it stays: what it returns would be copied.
     fn finish(self, index: StateIndex, used: Len) -> SiteChange {
         let (old, installed) = (self.old, self.new);
         SiteChange {

@@ -16,15 +16,15 @@
 use std::time::Instant;
 
 use super::exit_stub::ExitStub;
-use super::installed::{self, Stub, StubReference};
+use super::installed::Stub;
+use super::live::LiveRoom;
 use super::observe::{CodeOwner, Observers};
 use crate::addr::CodeRange;
 use crate::memory::StubSlot;
 use crate::publish::{GracePeriod, Moment, Passed, QuiescentState};
 use crate::site::SiteKey;
 
-/// What is retired. Of a stub it is what freeing it needs: the room of the rest is that of the next
-/// stub at once.
+/// What is retired.
 pub(super) struct RetiredCode {
     code: RetiredStub,
     since: Moment,
@@ -33,11 +33,7 @@ pub(super) struct RetiredCode {
 }
 
 enum RetiredStub {
-    Stub {
-        slot: StubSlot,
-        owner: CodeOwner,
-        exits: Option<StubReference>,
-    },
+    Stub(Box<Stub>),
     /// What an exit stub's code refers to lives as long as it does.
     ExitStub(SiteKey, Box<ExitStub>),
 }
@@ -68,28 +64,24 @@ pub(super) trait Retirable {
 impl Retirable for RetiredCode {
     fn is_referenced(&self) -> bool {
         match &self.code {
-            RetiredStub::Stub { exits, .. } => installed::is_referenced(exits.as_ref()),
+            RetiredStub::Stub(stub) => stub.is_referenced(),
             RetiredStub::ExitStub(..) => false,
         }
     }
 
     fn drop_references(&mut self) {
         match &mut self.code {
-            RetiredStub::Stub { .. } => {}
+            RetiredStub::Stub(_) => {}
             RetiredStub::ExitStub(_, exit_stub) => exit_stub.resumes_in = None,
         }
     }
 }
 
 impl RetiredCode {
-    /// A stub to which nothing has branched since then. What is left of it has no code, and is room.
+    /// A stub to which nothing has branched since then.
     #[inline(always)] // A call of its own copies what it returns.
-    pub(super) fn stub(stub: &mut Stub, (since, time): (Moment, Option<Instant>)) -> Self {
-        let code = RetiredStub::Stub {
-            slot: stub.slot.take(),
-            owner: stub.owner,
-            exits: stub.exits.take(),
-        };
+    pub(super) fn stub(stub: Box<Stub>, (since, time): (Moment, Option<Instant>)) -> Self {
+        let code = RetiredStub::Stub(stub);
         Self { code, since, time }
     }
 
@@ -106,7 +98,7 @@ impl RetiredCode {
     /// All its bytes.
     pub(super) fn range(&self) -> CodeRange {
         match &self.code {
-            RetiredStub::Stub { slot, .. } => slot.range(),
+            RetiredStub::Stub(stub) => stub.slot.range(),
             RetiredStub::ExitStub(_, exit_stub) => exit_stub.range(),
         }
     }
@@ -114,7 +106,7 @@ impl RetiredCode {
     /// Whose it was.
     pub(super) fn owner(&self) -> CodeOwner {
         match &self.code {
-            RetiredStub::Stub { owner, .. } => *owner,
+            RetiredStub::Stub(stub) => stub.owner,
             RetiredStub::ExitStub(site, exit_stub) => exit_stub.owner(*site),
         }
     }
@@ -125,10 +117,10 @@ impl RetiredCode {
         observers.reclaimed(self.owner(), self.range(), waited);
     }
 
-    /// Its code memory, which knows since when nothing branches there.
-    pub(super) fn into_slot(self) -> StubSlot {
+    /// Its code memory, which knows since when nothing branches there. What is left of a stub is room.
+    pub(super) fn into_slot(self, room: &mut LiveRoom) -> StubSlot {
         let slot = match self.code {
-            RetiredStub::Stub { slot, .. } => slot,
+            RetiredStub::Stub(stub) => room.slot_of(stub),
             RetiredStub::ExitStub(_, exit_stub) => exit_stub.into_slot(),
         };
         slot.retired_at(self.since)

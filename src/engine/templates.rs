@@ -550,6 +550,8 @@ impl Template {
         put: impl Fn(&Hole, u64, &mut [u8]) -> Option<()>,
     ) -> Option<()> {
         short::become_of(code, self.checked.code());
+        // Once: whoever asks a list where its bytes are reads what may just have been put there.
+        let (code, values, targets) = (&mut **code, outline.values(), outline.targets());
         for (hole, source) in &self.holes {
             contents.push(match *source {
                 FilledFrom::Value {
@@ -557,16 +559,16 @@ impl Template {
                     opposite,
                     differs,
                 } => {
-                    let value = *outline.values().get(number)?;
+                    let value = *values.get(number)?;
                     put(hole, value, code)?;
                     Content::Value(signed(value, opposite).wrapping_add(differs))
                 }
                 FilledFrom::More { number } => {
-                    put(hole, *outline.values().get(number)?, code)?;
+                    put(hole, *values.get(number)?, code)?;
                     Content::More
                 }
                 FilledFrom::Target(number) => {
-                    let to = environment.address(*outline.targets().get(number)?)?;
+                    let to = environment.address(*targets.get(number)?)?;
                     put(hole, distance(hole, place, to)?, code)?;
                     Content::Target(to)
                 }

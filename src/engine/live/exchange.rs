@@ -14,22 +14,23 @@
 //! gate is written only where no thread can be between the bytes that change (see [`super::gate`]),
 //! or a grace period has passed (see [`super::settle`]).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::trap;
 use super::{Error, Result};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::engine::change::{ChangeSet, FEW, HeldMemory, MemoryKind, Side, SiteChange, SiteWrite};
+use crate::engine::change::{ChangeSet, FEW, HeldMemory, MANY, MemoryKind, Side, SiteChange, SiteWrite};
 use crate::engine::fault::{Fault, FirstFault, Outcome};
 use crate::engine::installed::Stub;
+use crate::engine::observe::CodeOwner;
 use crate::engine::retire::{RetiredCode, Until};
 use crate::engine::state::States;
 use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::latency::{self, Stage};
 use crate::memory::short::{self, Bytes};
-use crate::memory::{CodeMemory, LiveMemory};
+use crate::memory::{CodeMemory, LiveMemory, StubSlot};
 use crate::publish::{Level, Moment, Publisher, QuiescentState};
 
 /// The exchange of the bytes of one instruction: a patchable jump, or the first bytes of a site for
@@ -67,13 +68,17 @@ impl LiveRoom {
         JumpExchange::made_in(self.exchanges.pop(), memory, addr, sides)
     }
 
-    /// That stub.
+    /// A stub with so many bytes of code.
     #[inline]
-    pub(super) fn stub(&mut self, stub: Stub) -> Box<Stub> {
+    pub(super) fn stub(&mut self, slot: StubSlot, owner: CodeOwner, len: Len) -> Box<Stub> {
         match self.stubs.pop() {
-            None => Box::new(stub),
+            None => Stub::new(slot, owner, len),
+            // Member by member: what is made apart is copied, which waits for all that is being written.
             Some(mut room) => {
-                *room = stub;
+                (room.slot, room.owner) = (slot, owner);
+                (room.len, room.calls) = (len, true);
+                // protection: room-of-a-stub-has-no-exits
+                room.exits = OnceLock::new();
                 room
             }
         }
@@ -87,12 +92,14 @@ impl LiveRoom {
         }
     }
 
-    /// Keeps a stub that was [retired](RetiredCode::stub).
-    #[inline]
-    pub(in crate::engine) fn keep_stub(&mut self, stub: Box<Stub>) {
-        if self.stubs.len() < FEW {
+    /// The code memory of a stub that is reclaimed. The rest is room for others, and of many: they are
+    /// reclaimed together.
+    pub(in crate::engine) fn slot_of(&mut self, mut stub: Box<Stub>) -> StubSlot {
+        let slot = stub.slot.take();
+        if self.stubs.len() < MANY {
             self.stubs.push(stub);
         }
+        slot
     }
 }
 
@@ -304,7 +311,7 @@ pub(in crate::engine) fn retire(
             .drain(..)
             .map(|exit_stub| RetiredCode::exit_stub(change.site, exit_stub, since));
         let stub = change.installed.take_stub();
-        let stub = stub.map(|mut stub| RetiredCode::stub(&mut stub, since));
+        let stub = stub.map(|stub| RetiredCode::stub(stub, since));
         for retired_code in exit_stubs.chain(stub) {
             states
                 .retired

@@ -198,9 +198,9 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
         keep_first(error.into());
     }
     let since = (Moment::now(), shared.observers.now());
-    for (until, mut stub) in stubs {
+    for (until, stub) in stubs {
         // protection: the-stub-of-a-settled-site-is-retired
-        states.retired.retire(until, RetiredCode::stub(&mut stub, since));
+        states.retired.retire(until, RetiredCode::stub(stub, since));
     }
     if shared.observers.any() {
         for one in &ready {

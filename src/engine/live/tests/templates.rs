@@ -280,3 +280,32 @@ fn a_gate_that_goes_past_its_stub_is_refused() {
     }
     preparation.release();
 }
+
+#[test]
+fn room_of_a_stub_has_nothing_of_it() {
+    use crate::engine::installed::Stub;
+    use crate::engine::live::LiveRoom;
+    use crate::engine::observe::CodeOwner;
+    let engine = engine();
+    let _module = live_module(&engine);
+    let site = site(&engine, 100);
+    let owner = |generation| CodeOwner {
+        site: site.key(),
+        generation,
+    };
+    let slot = || engine.shared.stubs.alloc(Len::new(16), site.range()).unwrap();
+    let mut first = Stub::new(slot(), owner(1), Len::new(8));
+    first.calls = false;
+    let exit = first.reference();
+    let (mut room, before) = (LiveRoom::default(), &raw const *first);
+    engine.shared.stubs.discard(room.slot_of(first));
+    let next = room.stub(slot(), owner(2), Len::new(12));
+    assert_eq!(&raw const *next, before, "its room is used");
+    assert_eq!(
+        (next.owner.generation, next.len, next.calls),
+        (2, Len::new(12), true)
+    );
+    assert!(!next.is_referenced());
+    drop(exit);
+    engine.shared.stubs.discard(next.slot);
+}
