@@ -4,10 +4,12 @@
 //! one. A hash table of sites grows by moving all that is in it, has a cache line of its own for each
 //! site, and the module of each would have to be looked for among those that are registered.
 //! Approach: a module one of whose sites has a state has a list by the numbers of its sites, of four
-//! bytes each, in which lie side by side what is changed together. Whether a module is registered is
-//! asked when it gets its list.
+//! bytes each, in which lie side by side what is changed together. It keeps the number of its list
+//! itself; by its name the list is found in a table. Whether a module is registered is asked when it
+//! gets its list.
 //!
-//! Invariants: a module that has a list is registered: it loses its list when it is unregistered.
+//! Invariants: a module that has a list is registered: it loses its list when it is unregistered. The
+//! number that a module keeps says nothing of a module that has none.
 
 use std::collections::HashMap;
 
@@ -34,7 +36,13 @@ impl StateIndex {
 
 /// The lists of all modules that have one.
 #[derive(Default)]
-pub(super) struct StateTable(HashMap<ModuleId, Places, RandomState>);
+pub(super) struct StateTable {
+    /// By their numbers.
+    lists: Vec<Option<Places>>,
+    /// Numbers that no list has any more.
+    free: Vec<u32>,
+    numbers: HashMap<ModuleId, u32, RandomState>,
+}
 
 /// The places of a module's sites.
 pub(super) struct Places {
@@ -49,43 +57,76 @@ impl StateTable {
     /// have the same name, but is not the same module.
     #[inline]
     pub(super) fn of(&self, module: &Module) -> Option<&Places> {
-        let places = self.0.get(&module.id());
+        let places = self.lists.get(module.states_at() as usize)?.as_ref();
         // protection: state-of-another-engine
         places.filter(|places| places.module.is_same(module))
+    }
+
+    /// The list of the module of that name, if it has one.
+    fn named(&self, module: ModuleId) -> Option<&Places> {
+        let number = *self.numbers.get(&module)?;
+        let places = self.lists.get(number as usize).and_then(Option::as_ref);
+        Some(places.expect("a number that is kept is that of a list"))
     }
 
     /// Where the state of a site is, if it has one.
     #[inline]
     pub(super) fn get(&self, key: SiteKey) -> Option<StateIndex> {
-        self.0.get(&key.module)?.get(key)
+        self.named(key.module)?.get(key)
     }
 
     /// The site of that name, whose module has a list.
     pub(super) fn site(&self, key: SiteKey) -> Option<Site> {
-        self.0
-            .get(&key.module)
-            .map(|places| places.module.handle(key.index))
+        let places = self.named(key.module)?;
+        Some(places.module.handle(key.index))
     }
 
     /// Says where the state of a site is, whose module is registered.
     pub(super) fn insert(&mut self, site: &Site, index: StateIndex) {
         let module = site.module();
-        let places = self.0.entry(module.id()).or_insert_with(|| Places {
-            module: module.clone(),
-            places: vec![0; module.site_count()].into_boxed_slice(),
-        });
+        if self.of(module).is_none() {
+            self.add(module);
+        }
+        let number = module.states_at() as usize;
+        let places = self.lists.get_mut(number).and_then(Option::as_mut);
+        let places = places.expect("the module has a list");
         let place = places.places.get_mut(site.key().index as usize);
         *place.expect("a module has as many sites as it says") = index.0 + 1;
     }
 
+    /// Gives a module its list.
+    fn add(&mut self, module: &Module) {
+        let list = Some(Places {
+            module: module.clone(),
+            places: vec![0; module.site_count()].into_boxed_slice(),
+        });
+        let number = match self.free.pop() {
+            Some(number) => {
+                let place = self.lists.get_mut(number as usize);
+                *place.expect("a number that became free was that of a list") = list;
+                number
+            }
+            None => {
+                self.lists.push(list);
+                let number = u32::try_from(self.lists.len() - 1);
+                number.expect("memory has no room for as many lists as 32 bits count")
+            }
+        };
+        module.put_states_at(number);
+        self.numbers.insert(module.id(), number);
+    }
+
     /// Takes out the list of a module.
     pub(super) fn remove(&mut self, module: ModuleId) -> Option<Places> {
-        self.0.remove(&module)
+        let number = self.numbers.remove(&module)?;
+        self.free.push(number);
+        let list = self.lists.get_mut(number as usize).and_then(Option::take);
+        Some(list.expect("a number that is kept is that of a list"))
     }
 
     /// All that have a state.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SiteKey, StateIndex)> {
-        self.0.values().flat_map(Places::iter)
+        self.lists.iter().flatten().flat_map(Places::iter)
     }
 }
 

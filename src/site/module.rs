@@ -3,7 +3,7 @@
 use core::any::Any;
 use core::fmt;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::calls::Callees;
@@ -86,6 +86,8 @@ pub(super) struct Details {
     /// Those that held the same share it.
     originals: Box<[u8]>,
     released: AtomicBool,
+    /// The number of its list of states in its engine, once it has one.
+    states_at: AtomicU32,
     callees: Callees,
     /// Most modules have no told site: they pay one word.
     told: Option<Box<ToldRecords>>,
@@ -150,6 +152,7 @@ impl Module {
                 shapes: shapes.into(),
                 originals: originals.into_boxed_slice(),
                 released,
+                states_at: AtomicU32::new(0),
                 callees,
                 told: is_told.then(|| Box::new(told)),
                 on_demand: OnceLock::new(),
@@ -292,6 +295,17 @@ impl Module {
     #[cfg(feature = "backtrace")]
     pub(crate) fn is_loaded(&self) -> bool {
         self.0.parts._placed.is_some()
+    }
+
+    /// The number that its engine gave it [last](Self::put_states_at); 0 before.
+    #[inline]
+    pub(crate) fn states_at(&self) -> u32 {
+        self.0.states_at.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the number of its list of states, for the engine in which it is registered.
+    pub(crate) fn put_states_at(&self, number: u32) {
+        self.0.states_at.store(number, Ordering::Relaxed);
     }
 
     /// Whether it is the same module, not one like it.
