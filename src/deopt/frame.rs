@@ -197,10 +197,6 @@ impl<'f> Frame<'f> {
             return Ok(word.into());
         }
         let (bytes, width) = self.captured.read(reg);
-        // What most handlers ask for: all of a general register.
-        if let (0, 8, 8, Some(word)) = (bit_offset, size, width, bytes.first_chunk()) {
-            return Ok(u64::from_le_bytes(*word).into());
-        }
         if size == 4 && holds_doubles(self.site.arch, reg) {
             let number = bytes.get(..width).and_then(|bytes| bytes.last_chunk());
             let number = number.ok_or_else(|| self.no_register(reg, bit_offset, size, width))?;
@@ -221,20 +217,16 @@ impl<'f> Frame<'f> {
     }
 
     fn write_register(&mut self, reg: DwarfReg, bit_offset: i32, value: Value) -> Result<()> {
+        // protection: stack-pointer-is-not-written
+        if reg == state::STACK_POINTER {
+            return Err(self.no_register(reg, bit_offset, value.size(), 0));
+        }
         if let (0, 8, Some(word)) = (bit_offset, value.size(), value.u64()) {
             if self.captured.set_word(reg, word) {
                 return Ok(());
             }
         }
-        let (mut bytes, mut width) = self.captured.read(reg);
-        // protection: stack-pointer-is-not-written
-        if reg == state::STACK_POINTER {
-            width = 0;
-        }
-        if (bit_offset, value.size(), width) == (0, 8, 8) {
-            self.captured.write(reg, value.bytes());
-            return Ok(());
-        }
+        let (mut bytes, width) = self.captured.read(reg);
         let value = match value.f32().filter(|_| value.size() == 4) {
             Some(number) if holds_doubles(self.site.arch, reg) => Value::single_as_double(number),
             _ => value,

@@ -363,6 +363,7 @@ impl<'a> StackMap<'a> {
     }
 
     /// This map with `data` for its bytes: those it was detached from.
+    #[inline]
     pub(super) fn attached<'b>(&self, data: &'b [u8], endian: Endian) -> StackMap<'b> {
         StackMap {
             bytes: Bytes { data, endian },
@@ -372,12 +373,16 @@ impl<'a> StackMap<'a> {
 
     /// The record that starts at `at`, which came from this map; `None` where none of its records
     /// can be.
+    #[inline(always)]
     pub(super) fn record_at(&self, at: usize) -> Option<Record<'a>> {
         let range = self.records_at..self.end;
         if !range.contains(&at) {
             return None;
         }
-        self.records_from(at, 1).read()
+        match self.version {
+            Version::Flat(_) => self.records_from(at, 1).read(),
+            version => Record::read(self.bytes, version, at).map(|(record, _)| record),
+        }
     }
 
     /// The ID of that record: it comes first, so that no more of the record has to be fetched from

@@ -294,11 +294,26 @@ pub struct Locations<'a> {
 impl Locations<'_> {
     /// The location at `index`, in constant time.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, index: usize) -> Option<Location> {
-        let raw = self.raw.get(index.checked_mul(self.size)?..)?;
-        Locations { raw, ..*self }.next()
+        let (first, _) = first(
+            self.raw.get(index.checked_mul(self.size)?..)?,
+            self.size,
+            self.endian,
+        )?;
+        Some(first)
     }
+}
+
+/// The first of locations of that size, and the bytes behind it.
+#[inline(always)]
+fn first(raw: &[u8], size: usize, endian: Endian) -> Option<(Location, &[u8])> {
+    if size == 12 {
+        let (raw, rest) = raw.split_first_chunk()?;
+        return Some((location(raw, endian), rest));
+    }
+    let (raw, rest) = raw.split_first_chunk()?;
+    Some((location(&widened(*raw, endian), endian), rest))
 }
 
 /// A location of version 3.
@@ -348,14 +363,9 @@ impl Iterator for Locations<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Location> {
-        if self.size == 12 {
-            let (raw, rest) = self.raw.split_first_chunk()?;
-            self.raw = rest;
-            return Some(location(raw, self.endian));
-        }
-        let (raw, rest) = self.raw.split_first_chunk()?;
+        let (next, rest) = first(self.raw, self.size, self.endian)?;
         self.raw = rest;
-        Some(location(&widened(*raw, self.endian), self.endian))
+        Some(next)
     }
 
     /// As one loop for each layout and byte order, which are not asked for again at each location.

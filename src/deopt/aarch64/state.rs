@@ -40,7 +40,7 @@ const WRITABLE_FLAGS: u64 = 0xf000_0000;
 #[repr(C)]
 pub(in crate::deopt) struct RawState {
     /// x0 to x30, and the stack pointer, by DWARF number.
-    gprs: [u64; 32],
+    pub(in crate::deopt) gprs: [u64; 32],
     nzcv: u64,
     fpsr: u64,
     fpcr: u64,
@@ -90,7 +90,7 @@ const _: () = {
 
 /// The captured registers of one frame.
 pub(in crate::deopt) struct Captured<'f> {
-    raw: &'f mut RawState,
+    pub(in crate::deopt) raw: &'f mut RawState,
     vectors: &'f mut Vectors,
     /// The general registers and the low halves of the vector registers as they were at the site,
     /// whatever is written later.

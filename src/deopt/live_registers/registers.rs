@@ -71,7 +71,7 @@ impl Registers<'_> {
     #[inline]
     pub(in crate::deopt) fn word(&self, reg: DwarfReg) -> Option<u64> {
         match self {
-            Self::All(_) => None,
+            Self::All(captured) => captured.raw.gprs.get(usize::from(reg.get())).copied(),
             Self::Live(live) => live.word(live.word_slot(reg)?.1),
         }
     }
@@ -80,7 +80,13 @@ impl Registers<'_> {
     #[inline]
     pub(in crate::deopt) fn set_word(&mut self, reg: DwarfReg, word: u64) -> bool {
         match self {
-            Self::All(_) => false,
+            Self::All(captured) => {
+                let is_one = captured.raw.gprs.len() > usize::from(reg.get());
+                if is_one {
+                    captured.write(reg, &word.to_le_bytes());
+                }
+                is_one
+            }
             Self::Live(live) => live.set_word(reg, word).is_some(),
         }
     }

@@ -1,7 +1,6 @@
 //! Hosts without exit stubs: no frame is ever captured there, so nothing here can be called.
 
 use core::convert::Infallible;
-use core::marker::PhantomData;
 
 use crate::addr::{CodeAddr, DwarfReg};
 use crate::deopt::value::MAX;
@@ -21,6 +20,7 @@ pub(in crate::deopt) const SAVED_AT: u64 = 0;
 
 /// What no routine leaves on a stack.
 pub(in crate::deopt) struct RawState {
+    pub(in crate::deopt) gprs: [u64; 0],
     pub(in crate::deopt) context: u64,
     pub(in crate::deopt) return_to: u64,
 }
@@ -28,7 +28,7 @@ pub(in crate::deopt) struct RawState {
 /// No frame.
 pub(in crate::deopt) struct Captured<'f> {
     never: Infallible,
-    frame: PhantomData<&'f mut ()>,
+    pub(in crate::deopt) raw: &'f mut RawState,
 }
 
 impl Captured<'_> {

@@ -55,7 +55,7 @@ pub(in crate::deopt) struct RawState {
     /// The return address into the exit stub, if that is in a block.
     pub(in crate::deopt) return_to: u64,
     /// By DWARF number. The slot of r1 is filled by the dispatcher.
-    gprs: [u64; 32],
+    pub(in crate::deopt) gprs: [u64; 32],
 }
 
 const _: () = assert!(core::mem::offset_of!(RawState, gprs) == (GENERAL - STATE) as usize);
@@ -86,7 +86,7 @@ const SAVED: usize = (VSCR + 16 - SCALARS) as usize;
 
 /// The captured registers of one frame.
 pub(in crate::deopt) struct Captured<'f> {
-    raw: &'f mut RawState,
+    pub(in crate::deopt) raw: &'f mut RawState,
     save: &'f mut [u8],
     /// The general registers as they were at the site, whatever is written later.
     at_site: [u64; 32],

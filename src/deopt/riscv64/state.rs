@@ -42,7 +42,7 @@ const WRITABLE_FLAGS: u64 = 0xff;
 #[repr(C)]
 pub(in crate::deopt) struct RawState {
     /// x0 to x31, of which the first is 0, by DWARF number.
-    gprs: [u64; 32],
+    pub(in crate::deopt) gprs: [u64; 32],
     /// f0 to f31.
     floats: [u64; 32],
     fcsr: u64,
@@ -71,7 +71,7 @@ const _: () = {
 
 /// The captured registers of one frame.
 pub(in crate::deopt) struct Captured<'f> {
-    raw: &'f mut RawState,
+    pub(in crate::deopt) raw: &'f mut RawState,
     /// The registers as they were at the site, whatever is written later.
     at_site: ([u64; 32], [u64; 32]),
 }

@@ -45,7 +45,7 @@ const EXIT: usize = 1;
 #[repr(C)]
 pub(in crate::deopt) struct RawState {
     /// The slot of r15 is filled by the dispatcher.
-    gprs: [u64; 16],
+    pub(in crate::deopt) gprs: [u64; 16],
     /// Condition code and program mask, as INSERT PROGRAM MASK has them in a word.
     flags: u64,
     /// The floating-point control register.
@@ -100,7 +100,7 @@ fn vector(reg: DwarfReg) -> Option<usize> {
 
 /// The captured registers of one frame.
 pub(in crate::deopt) struct Captured<'f> {
-    raw: &'f mut RawState,
+    pub(in crate::deopt) raw: &'f mut RawState,
     save: &'f mut [u8],
     has_vectors: bool,
     /// The general registers as they were at the site, whatever is written later.

@@ -48,7 +48,7 @@ const WANTED: u64 = 0b1110_0111 | 1 << 19;
 #[repr(C)]
 pub(in crate::deopt) struct RawState {
     /// By DWARF number. The slot of rsp is filled by the dispatcher.
-    gprs: [u64; 16],
+    pub(in crate::deopt) gprs: [u64; 16],
     flags: u64,
     /// The return address into the exit stub.
     pub(in crate::deopt) return_to: u64,
@@ -174,7 +174,7 @@ fn component_place(component: u32) -> (usize, usize) {
 
 /// The captured registers of one frame.
 pub(in crate::deopt) struct Captured<'f> {
-    raw: &'f mut RawState,
+    pub(in crate::deopt) raw: &'f mut RawState,
     save: &'f mut [u8],
     layout: &'static SaveLayout,
     /// The general registers as they were at the site, whatever is written later.
