@@ -142,25 +142,21 @@ impl Outline {
                 rhs,
                 target,
             } => {
-                let target = self.target(*target);
-                self.words.push(0x10 | (*cond as u64) << 8 | target << 16);
-                self.source(lhs)?;
-                self.source(rhs)
+                let first = 0x10 | (*cond as u64) << 8 | self.target(*target) << 16;
+                let words = [first, self.source(lhs)?, self.source(rhs)?];
+                self.add_words(words);
             }
             Operation::Move { dst, src } => {
-                self.words.push(0x11);
-                self.operand(*dst, 0);
-                self.source(src)
+                let words = [0x11, self.operand(*dst, 0), self.source(src)?];
+                self.add_words(words);
             }
             Operation::Store { to, src } => {
-                self.words.push(0x12);
-                self.source(&Source::Mem(*to))?;
-                self.source(src)
+                let words = [0x12, self.source(&Source::Mem(*to))?, self.source(src)?];
+                self.add_words(words);
             }
             Operation::Add { dst, src } => {
-                self.words.push(0x13);
-                self.operand(*dst, 0);
-                self.source(src)
+                let words = [0x13, self.operand(*dst, 0), self.source(src)?];
+                self.add_words(words);
             }
             Operation::Bits { dst, what } => {
                 let (kind, by) = match what {
@@ -169,22 +165,20 @@ impl Outline {
                     Bits::Right(by) => (2, u64::from(*by)),
                     Bits::RightSigned(by) => (3, u64::from(*by)),
                 };
-                self.words.push(0x14 | kind << 8 | by << 16);
                 if let Bits::And(mask) = what {
                     self.values.push(*mask);
                 }
-                self.operand(*dst, 0);
-                Some(())
+                let words = [0x14 | kind << 8 | by << 16, self.operand(*dst, 0)];
+                self.add_words(words);
             }
             Operation::AddToMem { to, src, atomic } => {
-                self.words.push(0x15 | u64::from(*atomic) << 8);
-                self.source(&Source::Mem(*to))?;
-                self.source(src)
+                let first = 0x15 | u64::from(*atomic) << 8;
+                let words = [first, self.source(&Source::Mem(*to))?, self.source(src)?];
+                self.add_words(words);
             }
             Operation::Jump(target) => {
                 let target = self.target(*target);
                 self.words.push(0x16 | target << 16);
-                Some(())
             }
             Operation::Call { addr, on_return } => {
                 let target = self.target(Target::to(*addr));
@@ -194,22 +188,18 @@ impl Outline {
                     OnReturn::FollowsC => 2,
                 };
                 self.words.push(0x17 | on_return << 8 | target << 16);
-                Some(())
             }
-            Operation::Return => {
-                self.words.push(0x18);
-                Some(())
-            }
-            Operation::Trap => {
-                self.words.push(0x19);
-                Some(())
-            }
-            Operation::Bind(label) => {
-                self.words.push(0x1a | u64::from(label.get()) << 16);
-                Some(())
-            }
-            Operation::Raw(_) | Operation::Vouched { .. } => None,
+            Operation::Return => self.words.push(0x18),
+            Operation::Trap => self.words.push(0x19),
+            Operation::Bind(label) => self.words.push(0x1a | u64::from(label.get()) << 16),
+            Operation::Raw(_) | Operation::Vouched { .. } => return None,
         }
+        Some(())
+    }
+
+    #[inline(always)]
+    fn add_words<const N: usize>(&mut self, words: [u64; N]) {
+        words.into_iter().for_each(|word| self.words.push(word));
     }
 
     /// A target as a number: its kind, and which of the kind.
@@ -233,8 +223,10 @@ impl Outline {
         number as u64
     }
 
-    fn source(&mut self, source: &Source) -> Option<()> {
-        match *source {
+    /// The word of a source; its values are added.
+    #[inline(always)]
+    fn source(&mut self, source: &Source) -> Option<u64> {
+        Some(match *source {
             Source::Operand(operand) => self.operand(operand, 0x1),
             Source::Part(part) => self.operand(part.operand, 0x2 | wide(part.width, part.extension)),
             Source::Mem(mem) => {
@@ -242,15 +234,15 @@ impl Outline {
                     return None;
                 }
                 let disp = i64::from(mem.disp) as u64;
-                self.operand(mem.base, 0x3 | wide(mem.width, mem.extension) | class(disp) << 8);
                 self.values.push(disp);
+                self.operand(mem.base, 0x3 | wide(mem.width, mem.extension) | class(disp) << 8)
             }
-        }
-        Some(())
+        })
     }
 
-    /// Adds a word for an operand, which is used as the low bits say.
-    fn operand(&mut self, operand: Operand, used: u64) {
+    /// The word of an operand, which is used as the low bits say; its value is added.
+    #[inline(always)]
+    fn operand(&mut self, operand: Operand, used: u64) -> u64 {
         let (kind, number) = match operand {
             Operand::Arg(n) => (0, n),
             Operand::FloatArg(n) => (1, n),
@@ -265,7 +257,7 @@ impl Outline {
                 (8, class(value) as u32)
             }
         };
-        self.words.push(used | kind << 16 | u64::from(number) << 32);
+        used | kind << 16 | u64::from(number) << 32
     }
 }
 
