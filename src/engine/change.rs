@@ -474,11 +474,16 @@ impl ChangeSet {
             .is_some_and(|last| last.is_same(site.module()))
     }
 
-    /// Keeps the module of a site of which a change has just been added.
+    /// Keeps the module of a site of which a change has just been added, by `kept` if that is a handle
+    /// of it.
     #[inline]
-    pub(super) fn keep_module(&mut self, site: Cow<'_, Site>) {
+    pub(super) fn keep_module(&mut self, site: Cow<'_, Site>, kept: &mut Option<Module>) {
         if !self.has_module(&site) {
-            self.modules.push(site.into_owned().into_module());
+            let site = match site {
+                Cow::Borrowed(site) => site.handle_by(kept),
+                Cow::Owned(site) => site,
+            };
+            self.modules.push(site.into_module());
         }
     }
 

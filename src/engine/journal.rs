@@ -92,11 +92,18 @@ impl Journal {
 
     /// Adds the changes of a transaction, which were made then: of many, as many of the last as the
     /// ring can hold.
-    pub(super) fn add<'r>(&mut self, time: CoarseTime, changes: impl ExactSizeIterator<Item = Record<'r>>) {
-        let too_many = changes.len().saturating_sub(self.capacity);
-        let mut number = self.recorded + too_many as u64;
+    pub(super) fn add<'r>(
+        &mut self,
+        time: CoarseTime,
+        mut changes: impl ExactSizeIterator<Item = Record<'r>>,
+    ) {
+        let mut number = self.recorded;
         self.recorded += changes.len() as u64;
-        for record in changes.skip(too_many) {
+        if let Some(too_many) = changes.len().checked_sub(self.capacity).filter(|many| *many > 0) {
+            number += too_many as u64;
+            changes.nth(too_many - 1);
+        }
+        for record in changes {
             number += 1;
             // protection: journal-is-bounded
             if self.ring.len() < self.capacity {

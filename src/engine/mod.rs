@@ -70,7 +70,6 @@ mod transaction;
 mod write;
 
 use std::fmt;
-use std::iter;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 
@@ -105,7 +104,7 @@ use exit_stub::{ExitStub, ExitStubList};
 use installed::Stub;
 use lock::Contention;
 use observe::Observers;
-use requests::{ById, IfInvalid, Named, Request};
+use requests::{ById, IfInvalid, Named, One, Request};
 use retire::{RetiredCode, Until};
 use state::States;
 
@@ -220,7 +219,7 @@ impl Engine {
 
     /// Changes one site, which somebody has named.
     fn change_one(&self, site: &Site, request: Request<&Sequence>) -> Result<Receipt> {
-        self.change(iter::once((site.clone(), request, IfInvalid::Refuse)))
+        self.change(One(site, request))
     }
 
     /// Writes the sequence into one site.

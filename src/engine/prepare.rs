@@ -55,7 +55,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
             Ok(Some(used)) => {
                 let old = &preparation.old.bytes;
                 let added = set.add(&site, || preparation.finish(index, used), old);
-                set.keep_module(site);
+                set.keep_module(site, &mut states.kept_module);
                 return added;
             }
             Ok(None) => set.unchanged += 1,

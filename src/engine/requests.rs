@@ -107,6 +107,25 @@ where
     }
 }
 
+/// One site, which somebody has named.
+#[derive(Clone)]
+pub(super) struct One<'s>(pub(super) &'s Site, pub(super) Request<&'s Sequence>);
+
+impl<'s> Requests<'s> for One<'s> {
+    #[inline]
+    fn count(&self) -> usize {
+        1
+    }
+
+    #[inline]
+    fn try_each(
+        self,
+        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Boxed<()>,
+    ) -> Boxed<()> {
+        take(Cow::Borrowed(self.0), self.1, IfInvalid::Refuse)
+    }
+}
+
 /// All sites of an ID.
 #[derive(Clone)]
 pub(super) struct AllOfId<'s> {

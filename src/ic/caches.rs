@@ -362,12 +362,12 @@ impl Shared {
             return;
         }
         let known = (&self.settings, self.shared_cache.as_ref());
-        let done = inner
-            .learn(&engine, cell, entry, known)
-            .and_then(|next| self.install(&engine, (cell, &mut inner), next));
-        match done {
-            Ok(Some(next)) => inner.become_next(cell, next),
+        match inner.learn(&engine, cell, entry, known) {
             Ok(None) => {}
+            Ok(Some(mut next)) => match self.install(&engine, (cell, &mut inner), &mut next) {
+                Ok(()) => inner.become_next(cell, next),
+                Err(why) => inner.refused(cell, why),
+            },
             Err(why) => inner.refused(cell, why),
         }
     }
@@ -377,22 +377,19 @@ impl Shared {
         &self,
         engine: &Engine,
         (cell, inner): (&Cell, &mut Inner),
-        next: Option<NextState>,
-    ) -> Result<Option<NextState>> {
-        let Some(next) = next else {
-            return Ok(None);
-        };
+        next: &mut NextState,
+    ) -> Result<()> {
         match engine.patch_site(&cell.site, &next.sequence) {
-            Ok(_) => Ok(Some(next)),
+            Ok(_) => {}
             // protection: sites-that-refuse-a-probe-do-without
             Err(why) if next.has_probe() && !is_final(&why) => {
                 inner.probe_refused(why);
-                let next = Inner::generic(cell, &self.settings);
+                *next = Inner::generic(cell, &self.settings);
                 engine.patch_site(&cell.site, &next.sequence)?;
-                Ok(Some(next))
             }
-            Err(why) => Err(why),
+            Err(why) => return Err(why),
         }
+        Ok(())
     }
 
     // ---- changes of many ----

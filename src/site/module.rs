@@ -464,6 +464,12 @@ impl Site {
         self.index
     }
 
+    /// Another handle of it, of which `kept` becomes the handle of the module if it is one.
+    #[inline]
+    pub(crate) fn handle_by(&self, kept: &mut Option<Module>) -> Self {
+        self.module.handle_by(kept, self.index)
+    }
+
     /// The handle of its module that it was.
     #[inline]
     pub(crate) fn into_module(self) -> Module {
