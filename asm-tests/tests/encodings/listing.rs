@@ -81,8 +81,9 @@ fn parts(arch: Arch, text: &str) -> Vec<TextPart> {
 
 fn is_habit(arch: Arch, word: &str) -> bool {
     let habits: &[&str] = match arch {
+        // A prefix for the code segment only makes a nop longer.
         Arch::X86_64 => &[
-            "byte", "word", "dword", "qword", "xmmword", "ptr", "short", "near",
+            "byte", "word", "dword", "qword", "xmmword", "ptr", "short", "near", "cs",
         ],
         Arch::PowerPc64 | Arch::PowerPc64Le | Arch::PowerPc64ElfV2 => &["cr0"],
         _ => &[],

@@ -359,7 +359,7 @@ fn calls_and_jumps_of_all_architectures_are_known() {
 
 #[test]
 fn wrong_places_are_refused() {
-    let code = nops(Arch::X86_64, 32); // nine bytes each, the last has five
+    let code = nops(Arch::X86_64, 32);
     let at = |offset: u32, reserved: u32| SiteSpec::nops("f", offset, reserved).id(7_u64);
     assert!(matches!(refused(&code, at(0, 0)), Error::SiteEmpty { .. }));
     for (offset, reserved) in [(27, 6), (32, 1), (33, 1), (u32::MAX, 5), (0, u32::MAX)] {
@@ -385,7 +385,7 @@ fn wrong_places_are_refused() {
 
 #[test]
 fn other_sites_records_and_branches_are_found() {
-    let code = nops(Arch::X86_64, 36);
+    let code = nops(Arch::X86_64, 9).repeat(4);
     let at = |offset: u32, reserved: u32| SiteSpec::nops("f", offset, reserved).id(7_u64);
     let error = module(Arch::X86_64, &code, &[at(0, 18), at(9, 9)]).unwrap_err();
     assert!(matches!(error, Error::SitesOverlap { .. }), "{error}");
@@ -493,7 +493,7 @@ fn return_offsets_are_followed_by_nops() {
     assert!(matches!(&error, Error::ToldReturnOffset { why, .. } if why.contains("TOC")));
     assert!(module(Arch::PowerPc64Le, &local, &[SiteSpec::call("f", 0, 4).id(7_u64)]).is_ok());
     // Told ones.
-    let code = nops(Arch::X86_64, 27);
+    let code = nops(Arch::X86_64, 9).repeat(3);
     let at = |offset: u32| SiteSpec::nops("f", 0, 18).id(7_u64).returns_to(offset);
     assert_eq!(returns(module(Arch::X86_64, &code, &[at(9)]).unwrap()), [9]);
     let two = [at(9), SiteSpec::nops("f", 18, 9).id(7_u64)];

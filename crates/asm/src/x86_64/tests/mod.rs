@@ -11,7 +11,7 @@ fn gprs() -> impl Iterator<Item = Gpr> {
 }
 
 #[test]
-fn nops_are_single_instructions_up_to_nine_bytes() {
+fn nops_are_single_instructions_up_to_ten_bytes() {
     for len in 1..=64u32 {
         let mut bytes = Vec::new();
         nops::put(Arch::X86_64, len, &mut bytes);
@@ -19,7 +19,7 @@ fn nops_are_single_instructions_up_to_nine_bytes() {
         let decoder = iced_x86::Decoder::new(64, &bytes, iced_x86::DecoderOptions::NONE);
         let nops: Vec<_> = decoder.into_iter().collect();
         assert!(nops.iter().all(|nop| nop.mnemonic() == iced_x86::Mnemonic::Nop));
-        assert_eq!(nops.len(), len.div_ceil(9) as usize);
+        assert_eq!(nops.len(), len.div_ceil(10) as usize);
     }
 }
 
