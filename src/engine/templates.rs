@@ -78,9 +78,9 @@ pub(super) struct Templates {
 struct KnownSequences {
     /// By the words of their outlines.
     of: HashMap<Box<[u64]>, KnownSequence, RandomState>,
-    /// The number of the template that was found last: that of most sites which are patched for the first
-    /// time. To look for it takes 60 of the instructions of such a patch.
-    last: Cell<u32>,
+    /// The numbers of the two templates that were looked for last: those of most sites which are patched
+    /// for the first time, and of caches that were empty. To look for one takes 60 to 130 instructions.
+    last: Cell<[u32; 2]>,
 }
 
 /// What is known of a sequence at a kind of site.
@@ -212,22 +212,25 @@ impl Templates {
     #[inline(never)]
     fn find(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
         let known = self.known.get(kind as usize)?;
-        if let Some(template) = self.guess((kind, outline), &known.last) {
-            last.set(known.last.get());
-            return Some(template);
+        for number in known.last.get() {
+            if let Some(template) = self.guess((kind, outline), number) {
+                last.set(number);
+                return Some(template);
+            }
         }
         let KnownSequence::Template(number) = *known.of.get(outline.words())? else {
             return None;
         };
         last.set(number);
-        known.last.set(number);
+        let [before, _] = known.last.get();
+        known.last.set([number, before]);
         self.templates.get(number as usize)
     }
 
     /// The template of that number, if it is of that sequence at sites of that kind.
     #[inline]
-    fn guess(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
-        let guess = self.templates.get(last.get() as usize);
+    fn guess(&self, (kind, outline): (u32, &Outline), number: u32) -> Option<&Template> {
+        let guess = self.templates.get(number as usize);
         guess.filter(|template| {
             // protection: guessed-templates-are-looked-at
             template.kind == kind && template.sequence.outline().words() == outline.words()
@@ -238,7 +241,7 @@ impl Templates {
     /// with that number.
     #[inline]
     pub(super) fn template(&self, (kind, outline): (u32, &Outline), last: &Cell<u32>) -> Option<&Template> {
-        let guess = self.guess((kind, outline), last);
+        let guess = self.guess((kind, outline), last.get());
         guess.or_else(|| self.find((kind, outline), last))
     }
 
