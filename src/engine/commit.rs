@@ -133,12 +133,11 @@ impl ChangeSet {
         let mut set = self;
         // protection: observers-are-told-of-what-is-final
         set.install(states);
-        let mut replaced = FreedCode::new();
-        if set.has_code {
-            set.place_code(shared, states, &mut replaced);
-        }
+        let replaced = set.has_code.then(|| set.place_code(shared, states));
         states.leave(set);
-        shared.free_code(replaced);
+        if let Some(replaced) = replaced {
+            shared.free_code(replaced);
+        }
         if let Some(since) = since {
             observe::committed(shared, states, since);
         }
@@ -366,10 +365,11 @@ impl ChangeSet {
     }
 
     /// Keeps new exit stubs with their sites, and finds a place for the stubs of what was replaced.
-    /// Runs no code of others. Adds the stubs in which no thread is to those that are replaced.
+    /// Runs no code of others. Returns the stubs in which no thread is.
     #[inline(never)]
-    fn place_code(&mut self, shared: &Shared, states: &mut States, replaced: &mut FreedCode) {
+    fn place_code(&mut self, shared: &Shared, states: &mut States) -> FreedCode {
         let since = (Moment::now(), shared.observers.now());
+        let mut replaced = FreedCode::new();
         for change in &mut self.changes {
             states.keep_exit_stubs(change.index, &mut change.exit_stubs);
             if let Some(exchange) = &change.exchange {
@@ -382,6 +382,7 @@ impl ChangeSet {
                 replaced.push(freed);
             }
         }
+        replaced
     }
 
     /// Tells why the commit has failed. What it has made is kept where threads may be in it, or a

@@ -54,7 +54,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         match preparation.change(request) {
             Ok(Some(used)) => {
                 let old = &preparation.old.bytes;
-                let added = set.add(&site, || preparation.finish(index, used), old);
+                let added = set.add(&site, preparation.finish(index, used), old);
                 set.keep_module(site, &mut states.kept_module);
                 return added;
             }
@@ -164,7 +164,6 @@ impl<'a> Preparation<'a> {
     }
 
     /// The change that was prepared, as a part of its transaction.
-    #[inline(always)] // Where it stays: what it returns would be copied.
     fn finish(self, index: StateIndex, used: Len) -> SiteChange {
         let (old, installed) = (self.old, self.new);
         SiteChange {
@@ -317,7 +316,11 @@ impl<'a> Preparation<'a> {
     #[inline(always)] // As `new`.
     fn exit_kind(&self) -> Option<u32> {
         let kind = match self.new.return_offsets.is_empty() {
-            true => self.templates.borrow_mut().kinds.of_exits(self.site),
+            true => {
+                let mut templates = self.templates.borrow_mut();
+                let context = || self.site.context(&[]);
+                templates.kinds.of_exits(self.site.reserved(), context)
+            }
             false => None,
         };
         kind.or_else(|| self.kind(EXIT.outline()))

@@ -17,7 +17,8 @@
 //! once for each kind of site, too: see [`GateTemplate`].
 //!
 //! Invariants: a template is filled only for sites whose record, shape and conventions are those
-//! for which its code was checked, word by word, and that have the same return offsets to keep. Each
+//! for which its code was checked, word by word, and that have the same return offsets to keep; a way
+//! to an exit stub was checked for any site of as many bytes. Each
 //! value that may vary has a hole, and each open field is a hole; a sequence for which that does
 //! not hold is assembled each time. What cannot be filled (a value for which the instructions are
 //! others, a target out of reach, or so near that a branch there is short) is assembled, too; what
@@ -37,7 +38,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
-use self::kinds::Kinds;
+use self::kinds::SiteKinds;
 use super::lower::AllAhead;
 use crate::Result;
 use crate::addr::{CodeAddr, Len};
@@ -58,7 +59,7 @@ const SEQUENCES: usize = 1024;
 #[derive(Default)]
 pub(super) struct Templates {
     /// The kinds of sites.
-    pub(super) kinds: Kinds,
+    pub(super) kinds: SiteKinds,
     /// Of each kind, what is known of sequences.
     known: Vec<KnownSequences>,
     /// Of each kind, its gate, where its sites are live and one was closed.

@@ -346,7 +346,6 @@ impl Inner {
         }
     }
 
-    #[inline(always)] // Called, what it returns is copied.
     fn chain(&self, cell: &Cell, entries: Entries, settings: &Settings) -> Result<NextState> {
         let state = match entries.len() {
             0 => CacheState::Uninitialized,

@@ -373,7 +373,7 @@ impl<'a> StackMap<'a> {
 
     /// The record that starts at `at`, which came from this map; `None` where none of its records
     /// can be.
-    #[inline(always)]
+    #[inline]
     pub(super) fn record_at(&self, at: usize) -> Option<Record<'a>> {
         let range = self.records_at..self.end;
         if !range.contains(&at) {

@@ -294,7 +294,7 @@ pub struct Locations<'a> {
 impl Locations<'_> {
     /// The location at `index`, in constant time.
     #[must_use]
-    #[inline(always)]
+    #[inline(always)] // Called, it takes 250 instructions more of a shape never seen, and 50 of a miss.
     pub fn get(&self, index: usize) -> Option<Location> {
         let (first, _) = first(
             self.raw.get(index.checked_mul(self.size)?..)?,

@@ -5,8 +5,9 @@
 //! sites are of the kind of the one before, which is compared as it lies in its record; and a way to
 //! an exit stub needs nothing of a site, so that sites of as many bytes are of one kind for it.
 //!
-//! Invariants: sites with the same number differ only in address and name. At most [`SITES`] kinds are
-//! told apart.
+//! Invariants: sites of one kind differ only in address and name. What is filled at sites of other
+//! kinds, as a way to an exit stub is, was checked as at a site of which nothing is known. At most
+//! [`SITES`] kinds are told apart.
 
 use std::collections::HashMap;
 
@@ -26,7 +27,7 @@ const SITES: usize = 4096;
 
 /// The kinds that are known.
 #[derive(Default)]
-pub(in crate::engine) struct Kinds {
+pub(in crate::engine) struct SiteKinds {
     /// The kinds of sites, by their words.
     sites: HashMap<Box<[u64]>, u32, RandomState>,
     /// The site that was asked for last, if it was of the same kind as the one before: most are.
@@ -100,7 +101,7 @@ impl KnownSite {
     }
 }
 
-impl Kinds {
+impl SiteKinds {
     /// The number of a site's kind, if it is known or can be. Live sites are of the same kind if
     /// their patchable jumps lie alike.
     pub(in crate::engine) fn of(&mut self, site: &Site, jump: Option<PatchableJump>) -> Option<u32> {
@@ -123,22 +124,19 @@ impl Kinds {
     /// any of them leaves free. To ask for the kind of each is a fifth of what it takes to invalidate a
     /// function.
     #[inline]
-    pub(in crate::engine) fn of_exits(&mut self, site: &Site) -> Option<u32> {
-        match self.of_any_exit(site.reserved()) {
-            Some(number) => number,
-            None => self.add_of_exits(&site.context(&[])),
+    pub(in crate::engine) fn of_exits<'a>(
+        &mut self,
+        reserved: Len,
+        site: impl FnOnce() -> SiteContext<'a>,
+    ) -> Option<u32> {
+        match self.exits.iter().find(|exits| exits.reserved == reserved) {
+            Some(exits) => exits.number,
+            None => self.add_of_exits(&site()),
         }
     }
 
-    /// The same, once it is known.
-    #[inline]
-    pub(super) fn of_any_exit(&self, reserved: Len) -> Option<Option<u32>> {
-        let exits = self.exits.iter().find(|exits| exits.reserved == reserved)?;
-        Some(exits.number)
-    }
-
     #[cold]
-    pub(super) fn add_of_exits(&mut self, site: &SiteContext<'_>) -> Option<u32> {
+    fn add_of_exits(&mut self, site: &SiteContext<'_>) -> Option<u32> {
         let number = self.site(&as_any(site), None)?;
         self.exits.push(ExitKind {
             reserved: site.shape.reserved(),

@@ -197,7 +197,7 @@ impl Outline {
         Some(())
     }
 
-    #[inline(always)]
+    #[inline(always)] // With `source` and `operand` called, a miss takes 70 instructions more.
     fn add_words<const N: usize>(&mut self, words: [u64; N]) {
         words.into_iter().for_each(|word| self.words.push(word));
     }
@@ -224,7 +224,7 @@ impl Outline {
     }
 
     /// The word of a source; its values are added.
-    #[inline(always)]
+    #[inline(always)] // As `add_words`.
     fn source(&mut self, source: &Source) -> Option<u64> {
         Some(match *source {
             Source::Operand(operand) => self.operand(operand, 0x1),
@@ -241,7 +241,7 @@ impl Outline {
     }
 
     /// The word of an operand, which is used as the low bits say; its value is added.
-    #[inline(always)]
+    #[inline(always)] // As `add_words`.
     fn operand(&mut self, operand: Operand, used: u64) -> u64 {
         let (kind, number) = match operand {
             Operand::Arg(n) => (0, n),

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::arch::OnReturn;
-use crate::engine::live::check_gate;
+use crate::engine::installed::Stub;
+use crate::engine::live::{LiveRoom, check_gate};
+use crate::engine::observe::CodeOwner;
 use crate::engine::prepare::Preparation;
 use crate::publish::GracePeriod;
 use crate::sequence::Field;
@@ -11,12 +13,17 @@ fn filled(engine: &Engine) -> usize {
     engine.shared.states.lock().templates.borrow().filled()
 }
 
-/// The stub of a site.
-fn stub(engine: &Engine, site: &Site) -> Vec<u8> {
+/// What is true of the stub of a site.
+fn of_stub<T>(engine: &Engine, site: &Site, of: impl FnOnce(&Stub) -> T) -> T {
     let states = engine.shared.states.lock();
     let state = states.of(site.key()).unwrap();
-    let stub = state.installed.stub.as_ref().unwrap();
-    engine.shared.stubs.read(stub.code()).unwrap()
+    of(state.installed.stub.as_ref().unwrap())
+}
+
+/// The code of the stub of a site.
+fn stub(engine: &Engine, site: &Site) -> Vec<u8> {
+    let code = of_stub(engine, site, Stub::code);
+    engine.shared.stubs.read(code).unwrap()
 }
 
 fn set_damage(engine: &Engine, damage: Option<fn(&mut [u8])>) {
@@ -146,17 +153,7 @@ fn a_filled_stub_that_calls_waits_for_quiescence() {
         // SAFETY: those are such functions, and nobody executes the site.
         unsafe { Sequence::new().call(callees[turn], OnReturn::FollowsC) }
     };
-    let calls = |engine: &Engine| {
-        let states = engine.shared.states.lock();
-        states
-            .of(site.key())
-            .unwrap()
-            .installed
-            .stub
-            .as_ref()
-            .unwrap()
-            .calls
-    };
+    let calls = |engine: &Engine| of_stub(engine, &site, |stub| stub.calls);
     for turn in 0..callees.len() {
         engine.patch_site(&site, &calling(turn)).unwrap();
         assert!(calls(&engine), "{turn}");
@@ -183,17 +180,7 @@ fn a_plan_shows_the_stub_that_was_made() {
             .unwrap();
         let shown = plan.to_string();
         plan.commit().unwrap();
-        let states = engine.shared.states.lock();
-        let at = states
-            .of(site.key())
-            .unwrap()
-            .installed
-            .stub
-            .as_ref()
-            .unwrap()
-            .code()
-            .start();
-        drop(states);
+        let at = of_stub(&engine, &site, Stub::code).start();
         let listed = crate::verify::disassemble(site.module().arch(), at, &stub(&engine, &site));
         let (_, of_stub) = shown.split_once("  stub\n").unwrap();
         let starts = of_stub
@@ -283,9 +270,6 @@ fn a_gate_that_goes_past_its_stub_is_refused() {
 
 #[test]
 fn room_of_a_stub_has_nothing_of_it() {
-    use crate::engine::installed::Stub;
-    use crate::engine::live::LiveRoom;
-    use crate::engine::observe::CodeOwner;
     let engine = engine();
     let _module = live_module(&engine);
     let site = site(&engine, 100);
