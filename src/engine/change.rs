@@ -15,6 +15,7 @@
 //! from the state is true then.
 
 use std::borrow::Cow;
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -372,11 +373,12 @@ fn note(
     );
     // Written where they stay: what is made first and copied then waits for all that is still to be
     // written before it, a tenth of what a change takes among a hundred thousand.
-    writes.push(SiteWrite {
-        at: change.range.start(),
-        old: Bytes::new(),
-        new: Bytes::new(),
-    });
+    let (at, empty) = (change.range.start(), short::empty);
+    writes.extend(iter::once_with(|| SiteWrite {
+        at,
+        old: empty(),
+        new: empty(),
+    }));
     if let Some(write) = writes.last_mut() {
         short::become_of(&mut write.old, old);
         short::become_of(&mut write.new, new);
@@ -435,10 +437,10 @@ impl ChangeSet {
     /// # Errors
     /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
     #[inline(always)] // Called, it copies the change once more.
-    pub(super) fn add(&mut self, site: &Site, change: SiteChange, old: &Bytes) -> Boxed<()> {
+    pub(super) fn add(&mut self, site: &Site, change: impl FnOnce() -> SiteChange, old: &Bytes) -> Boxed<()> {
         // Before it is looked at, so that it is written where it stays, see `note`; and in any case, so
         // that what was made for it is freed with the others.
-        self.changes.push(change);
+        self.changes.extend(iter::once_with(change));
         let known = self.has_module(site) as usize;
         let (change, before) = self.changes.split_last_mut().expect("one has just been added");
         change.module = (self.modules.len() - known) as u32;

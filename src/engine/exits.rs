@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Shared;
-use super::exit_stub::{AloneExit, ExitStubCode, RoomExit};
+use super::exit_stub::{AloneExit, ExitStub, ExitStubCode, ExitStubKind, ExitStubList, RoomExit};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
 use crate::memory::{Block, BlockForm, BlockRooms, CodeMemory, KeptRooms, StubPool};
@@ -113,9 +113,9 @@ pub trait ExitBlock: Send + Sync {
 }
 
 /// What a block was made for.
-pub(super) fn exits_of(block: &Block) -> &dyn ExitBlock {
+pub(super) fn exits_of(block: &Block) -> &Arc<dyn ExitBlock> {
     let exits = block.owner::<Arc<dyn ExitBlock>>();
-    &**exits.expect("blocks are made for exit stubs")
+    exits.expect("blocks are made for exit stubs")
 }
 
 /// Rooms of blocks for exit stubs: a transaction takes as many at a time as it may still need, and a
@@ -126,9 +126,69 @@ pub(super) struct ExitRooms {
     /// How many sites there are yet; 0 where nobody knows.
     expected: usize,
     /// Each has some still; what was used last comes last.
-    taken: Vec<BlockRooms>,
+    taken: Vec<TakenRooms>,
     /// What the pool was told is kept.
     kept: KeptRooms,
+}
+
+/// Rooms of one block, with what makes exit stubs in it: to ask the block for that each time is a fiftieth
+/// of an invalidation.
+struct TakenRooms {
+    rooms: BlockRooms,
+    exits: Arc<dyn ExitBlock>,
+}
+
+/// An exit stub that a change needs.
+pub(super) struct WantedExit<'a> {
+    pub(super) kind: ExitStubKind,
+    /// Which change of its site it is for.
+    pub(super) generation: u64,
+    /// At the address that was found last for it.
+    request: ExitRequest<'a>,
+}
+
+impl<'a> WantedExit<'a> {
+    /// One that resumes at that address, or else with what the site held.
+    #[inline]
+    pub(super) fn new(
+        kind: ExitStubKind,
+        generation: u64,
+        (site, resumes_at): (&'a Site, Option<CodeAddr>),
+        displaced: impl FnOnce() -> &'a [u8],
+    ) -> Self {
+        Self {
+            kind,
+            generation,
+            request: ExitRequest {
+                site,
+                role: match kind {
+                    ExitStubKind::Miss => Role::Miss,
+                    ExitStubKind::Deopt | ExitStubKind::Invalidated => Role::Deopt,
+                },
+                at: site.addr(),
+                resumption: match resumes_at {
+                    Some(at) => ExitResumption::At(at),
+                    None => ExitResumption::Displaced(displaced()),
+                },
+            },
+        }
+    }
+
+    /// What its handler is for.
+    pub(super) fn role(&self) -> Role {
+        self.request.role
+    }
+
+    /// The same with its code.
+    #[inline]
+    fn made(&self, code: ExitStubCode) -> ExitStub {
+        ExitStub {
+            kind: self.kind,
+            generation: self.generation,
+            code,
+            resumes_in: None,
+        }
+    }
 }
 
 /// So many rooms stay for the next transaction: eight are some 40 instructions more of a site's first patch.
@@ -157,7 +217,7 @@ impl ExitRooms {
     fn keep(&mut self, most: usize, stubs: &StubPool) {
         let are_few = match &*self.taken {
             [] => true,
-            [one] => one.len() <= most,
+            [one] => one.rooms.len() <= most,
             _ => false,
         };
         if !are_few {
@@ -171,20 +231,20 @@ impl ExitRooms {
     #[inline(never)] // Most transactions leave few.
     fn give_others_back(&mut self, most: usize, stubs: &StubPool) {
         let mut last = self.taken.pop();
-        let others = last.as_mut().and_then(|last| last.split_off(most));
-        for rooms in self.taken.drain(..).chain(others) {
+        let others = last.as_mut().and_then(|last| last.rooms.split_off(most));
+        for rooms in self.taken.drain(..).map(|taken| taken.rooms).chain(others) {
             // In a fork's child they stay taken.
             // protection: rooms-that-nobody-used-are-given-back
             let _ = stubs.give_rooms(&rooms);
         }
-        self.taken.extend(last.filter(|last| last.len() > 0));
+        self.taken.extend(last.filter(|last| last.rooms.len() > 0));
     }
 
     /// What is taken and not used.
     #[inline]
     fn left(&self) -> KeptRooms {
         let mut left = KeptRooms::default();
-        for rooms in &self.taken {
+        for TakenRooms { rooms, .. } in &self.taken {
             left.rooms += rooms.len() as u64;
             left.bytes += rooms.len() as u64 * u64::from(rooms.block().form().room);
         }
@@ -193,38 +253,44 @@ impl ExitRooms {
 }
 
 impl Shared {
-    /// Makes an exit stub in reach of `near`.
+    /// Makes an exit stub of a site in reach of `near`, and adds it to those that were made. Where it is.
     pub(super) fn make_exit(
         &self,
         rooms: &mut ExitRooms,
         exits: &dyn Exits,
-        site: &Site,
-        (role, resumption): (Role, ExitResumption<'_>),
+        wanted: &mut WantedExit<'_>,
         near: CodeRange,
-    ) -> Result<ExitStubCode> {
-        let request = |at| ExitRequest {
+        made: &mut ExitStubList,
+    ) -> Result<CodeAddr> {
+        let ExitRequest {
             site,
             role,
-            at,
             resumption,
-        };
-        if let Some((form, blocks)) = exits.in_blocks(site, role, resumption) {
-            if let Some(made) = self.exit_in_block(rooms, (form, blocks), request, near)? {
-                return Ok(made);
+            ..
+        } = wanted.request;
+        if let Some(form) = exits.in_blocks(site, role, resumption) {
+            if let Some(at) = self.exit_in_block(rooms, form, wanted, near, made)? {
+                return Ok(at);
             }
         }
         let bound = exits.bound(site, role, resumption)?;
         let slot = self.stubs.alloc(bound, near)?;
-        let made = exits.encode(&request(slot.addr())).and_then(|code| {
+        let at = slot.addr();
+        wanted.request.at = at;
+        let encoded = exits.encode(&wanted.request).and_then(|code| {
             self.stubs.fill(&slot, &code.bytes)?;
             Ok(code)
         });
-        match made {
-            Ok(ExitCode { keep, stack, .. }) => Ok(ExitStubCode::Alone(Box::new(AloneExit {
-                slot,
-                stack,
-                _keep: keep,
-            }))),
+        match encoded {
+            Ok(ExitCode { keep, stack, .. }) => {
+                let alone = Box::new(AloneExit {
+                    slot,
+                    stack,
+                    _keep: keep,
+                });
+                made.push(wanted.made(ExitStubCode::Alone(alone)));
+                Ok(at)
+            }
             Err(error) => {
                 // protection: exit-stub-that-cannot-be-made-is-freed
                 self.stubs.discard(slot);
@@ -233,17 +299,20 @@ impl Shared {
         }
     }
 
-    fn exit_in_block<'a>(
+    fn exit_in_block(
         &self,
         rooms: &mut ExitRooms,
         (form, blocks): (BlockForm, &dyn ExitBlocks),
-        request: impl Fn(CodeAddr) -> ExitRequest<'a>,
+        wanted: &mut WantedExit<'_>,
         near: CodeRange,
-    ) -> Result<Option<ExitStubCode>> {
-        let are_for = |taken: &BlockRooms| taken.are_for(form, near, &self.stubs);
-        let at = match rooms.taken.iter().position(are_for) {
+        made: &mut ExitStubList,
+    ) -> Result<Option<CodeAddr>> {
+        let are_for = |taken: &TakenRooms| taken.rooms.are_for(form, near, &self.stubs);
+        let last = rooms.taken.len().wrapping_sub(1);
+        let at = match rooms.taken.iter().rposition(are_for) {
+            // Most are, and nothing is moved.
+            Some(at) if at == last => last,
             Some(at) => {
-                let last = rooms.taken.len() - 1;
                 rooms.taken.swap(at, last);
                 last
             }
@@ -253,41 +322,48 @@ impl Shared {
                 let Some(taken) = taken else {
                     return Ok(None);
                 };
-                rooms.taken.push(taken);
+                let exits = Arc::clone(exits_of(taken.block()));
+                rooms.taken.push(TakenRooms { rooms: taken, exits });
                 rooms.taken.len() - 1
             }
         };
         rooms.expected = rooms.expected.saturating_sub(1);
         let taken = rooms.taken.get_mut(at).expect("some were found, or just added");
-        let (slot, number) = taken.take().expect("there is one of them");
-        let block = match taken.len() {
-            0 => rooms.taken.swap_remove(at).into_block(),
-            _ => Arc::clone(taken.block()),
-        };
-        let made = fill_room(block, number, &request(slot.addr()));
-        if !matches!(made, Ok(Some(_))) {
+        let (slot, number) = taken.rooms.take().expect("there is one of them");
+        let block = Arc::clone(taken.rooms.block());
+        wanted.request.at = slot.addr();
+        let filled = fill_room(&block, &*taken.exits, number, &wanted.request);
+        if taken.rooms.len() == 0 {
+            rooms.taken.swap_remove(at);
+        }
+        if !matches!(filled, Ok(true)) {
             // protection: room-that-cannot-be-filled-is-freed
             self.stubs.discard(slot);
+            return filled.map(|_| None);
         }
-        Ok(made?.map(ExitStubCode::InRoom))
+        made.push(wanted.made(ExitStubCode::InRoom(RoomExit { block, number })));
+        Ok(Some(wanted.request.at))
     }
 }
 
-/// Makes the exit stub in the room of that number, if it can be in a block.
-fn fill_room(block: Arc<Block>, number: u32, request: &ExitRequest<'_>) -> Result<Option<RoomExit>> {
+/// Makes the exit stub in the room of that number; whether it can be in a block.
+fn fill_room(block: &Block, exits: &dyn ExitBlock, number: u32, request: &ExitRequest<'_>) -> Result<bool> {
     let _stage = latency::enter(Stage::Assemble);
     let mut bytes = [0; MOST];
     let Some(code) = bytes.get_mut(..block.form().room as usize) else {
-        return Ok(None);
+        return Ok(false);
     };
-    let Some(len) = exits_of(&block).put(number, request, code)? else {
-        return Ok(None);
+    let Some(len) = exits.put(number, request, code)? else {
+        return Ok(false);
     };
-    let made = RoomExit { block, number };
     let code = code.get(..len);
     let code = code.expect("an exit stub in a room is no longer than the room, as `put` promises");
-    made.block.memory().write(request.at, code)?;
-    Ok(Some(made))
+    let written = block.memory().write(request.at, code);
+    if written.is_err() {
+        exits.give(number);
+    }
+    written?;
+    Ok(true)
 }
 
 impl Shared {

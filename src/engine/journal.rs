@@ -108,6 +108,8 @@ impl Journal {
             // protection: journal-is-bounded
             if self.ring.len() < self.capacity {
                 self.ring.push(RingEntry::of(number, time, &record));
+                let last = self.ring.last_mut().expect("one has just been added");
+                last.put_bytes(&record);
                 continue;
             }
             // Of a ring that can hold none, all changes are too many.
@@ -129,6 +131,8 @@ impl Journal {
 }
 
 impl RingEntry {
+    /// That of a change, but for its bytes: they are [put](Self::put_bytes) where it stays.
+    #[inline]
     fn of(number: u64, time: CoarseTime, record: &Record<'_>) -> Self {
         Self {
             number,
@@ -136,13 +140,13 @@ impl RingEntry {
             site: record.site,
             addr: record.addr,
             became: record.became,
-            before: short::of(record.before),
-            after: short::of(record.after),
+            before: short::empty(),
+            after: short::empty(),
             time,
         }
     }
 
-    /// The same in its place.
+    /// Becomes that of another change.
     #[inline]
     fn become_that_of(&mut self, number: u64, time: CoarseTime, record: &Record<'_>) {
         self.number = number;
@@ -151,6 +155,11 @@ impl RingEntry {
         self.site = record.site;
         self.addr = record.addr;
         self.became = record.became;
+        self.put_bytes(record);
+    }
+
+    #[inline]
+    fn put_bytes(&mut self, record: &Record<'_>) {
         short::assign(&mut self.before, record.before);
         short::assign(&mut self.after, record.after);
     }

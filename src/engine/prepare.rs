@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
-use super::exits::{ExitResumption, ExitRooms, Role};
+use super::exits::{ExitRooms, WantedExit};
 use super::installed::{Held, Installed, Stub};
 use super::live::{self, JumpExchange, LiveRoom};
 use super::lower::{CodePlace, Lowered, Lowering, NeedsLowering, check_and_fill};
@@ -54,7 +54,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         match preparation.change(request) {
             Ok(Some(used)) => {
                 let old = &preparation.old.bytes;
-                let added = set.add(&site, preparation.finish(index, used), old);
+                let added = set.add(&site, || preparation.finish(index, used), old);
                 set.keep_module(site, &mut states.kept_module);
                 return added;
             }
@@ -164,6 +164,7 @@ impl<'a> Preparation<'a> {
     }
 
     /// The change that was prepared, as a part of its transaction.
+    #[inline(always)] // It is written where it stays.
     fn finish(self, index: StateIndex, used: Len) -> SiteChange {
         let (old, installed) = (self.old, self.new);
         SiteChange {
@@ -463,14 +464,11 @@ impl<'a> Preparation<'a> {
         for target in sequence.outline().targets() {
             match target {
                 Target::Miss => {
-                    environment.miss = Some(self.exit_stub(
-                        ExitStubKind::Miss,
-                        ExitResumption::At(self.state.lasting.range.end()),
-                    )?);
+                    let end = self.state.lasting.range.end();
+                    environment.miss = Some(self.exit_stub(ExitStubKind::Miss, Some(end))?);
                 }
                 Target::Deopt if deopt.is_none() => {
-                    let displaced = ExitResumption::Displaced(self.state.displaced(self.site));
-                    environment.deopt = Some(self.exit_stub(ExitStubKind::Deopt, displaced)?);
+                    environment.deopt = Some(self.exit_stub(ExitStubKind::Deopt, None)?);
                 }
                 _ => {}
             }
@@ -482,16 +480,13 @@ impl<'a> Preparation<'a> {
     /// before.
     pub(super) fn invalidation_exit_stub(&mut self) -> Result<CodeAddr> {
         let Some(sequence) = self.installed_sequence() else {
-            return self.exit_stub(
-                ExitStubKind::Invalidated,
-                ExitResumption::Displaced(self.state.displaced(self.site)),
-            );
+            return self.exit_stub(ExitStubKind::Invalidated, None);
         };
         let addr = match &self.old.stub {
             Some(stub) => stub.slot.addr(),
             None => self.copy_out_of_line(&sequence)?,
         };
-        let exit_stub = self.exit_stub(ExitStubKind::Invalidated, ExitResumption::At(addr))?;
+        let exit_stub = self.exit_stub(ExitStubKind::Invalidated, Some(addr))?;
         let stub = self.old.stub.as_ref().or(self.new.stub.as_ref());
         let reference = stub.map(|stub| stub.reference());
         let mut made = self.exit_stubs.iter_mut();
@@ -518,8 +513,9 @@ impl<'a> Preparation<'a> {
         Ok(addr)
     }
 
-    /// The exit stub of that kind, made if the site has none yet.
-    fn exit_stub(&mut self, kind: ExitStubKind, resumption: ExitResumption<'_>) -> Result<CodeAddr> {
+    /// The exit stub of that kind, made if the site has none yet. Resumes at that address, or else with
+    /// what the site held.
+    fn exit_stub(&mut self, kind: ExitStubKind, resumes_at: Option<CodeAddr>) -> Result<CodeAddr> {
         let made = self
             .exit_stubs
             .iter()
@@ -528,11 +524,11 @@ impl<'a> Preparation<'a> {
         if let Some(addr) = made.or_else(|| self.state.exit_stub(kind)) {
             return Ok(addr);
         }
-        let role = if kind == ExitStubKind::Miss {
-            Role::Miss
-        } else {
-            Role::Deopt
-        };
+        let (state, site) = (self.state, self.site);
+        let displaced = || state.displaced(site);
+        let generation = self.new.generation;
+        let mut wanted = WantedExit::new(kind, generation, (site, resumes_at), displaced);
+        let role = wanted.role();
         let exits = self.shared.exits.as_ref().filter(|exits| exits.handles(role));
         let exits = exits.ok_or_else(|| Error::NoHandler {
             site: self.site.name(),
@@ -543,18 +539,9 @@ impl<'a> Preparation<'a> {
             self.exit_stubs.push(exit_stub);
             return Ok(at);
         }
-        let (near, asked) = (self.state.lasting.range, (role, resumption));
-        let rooms = &mut self.exit_rooms.borrow_mut();
-        let code = self.shared.make_exit(rooms, &**exits, self.site, asked, near)?;
-        let made = ExitStub {
-            kind,
-            generation: self.new.generation,
-            code,
-            resumes_in: None,
-        };
-        let at = made.addr();
-        self.exit_stubs.push(made);
-        Ok(at)
+        let near = self.state.lasting.range;
+        let (rooms, made) = (&mut self.exit_rooms.borrow_mut(), &mut self.exit_stubs);
+        self.shared.make_exit(rooms, &**exits, &mut wanted, near, made)
     }
 
     /// The exit stub of that kind, if it was made before this was lowered without the lock.

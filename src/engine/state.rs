@@ -276,32 +276,30 @@ impl States {
             .kinds
             .of(site, Some(armed.patchable_jump));
         let installed = Held::Own(Box::new(Installed::original(&armed.form, &[])));
-        let mut lasting = Lasting::new(site, is_call(site), Some(Box::new(armed)));
+        let (_, place) = self.insert(site, installed);
+        let lasting = place.insert(Lasting::new(site, is_call(site), Some(Box::new(armed))));
         lasting.kind = kind.into();
-        self.insert(site, installed, lasting);
     }
 
-    /// Gives a site its state.
-    fn insert(&mut self, site: &Site, installed: Held, lasting: Lasting) -> StateIndex {
+    /// Gives a site its state, all but what lasts, which is to be put where this says.
+    #[inline]
+    fn insert(&mut self, site: &Site, installed: Held) -> (StateIndex, &mut Option<Lasting>) {
         // protection: state-of-the-successor
         let version = self.next_version();
-        let changing = Changing { version, installed };
         let index = match self.free.pop() {
-            Some(given_up) => {
-                let at = given_up.number();
-                let empty = self.places.get_mut(at).zip(self.lasting.get_mut(at));
-                let (place, kept) = empty.expect("a place that became free is still there");
-                (*place, *kept) = (Some(changing), Some(lasting));
-                given_up
-            }
+            Some(given_up) => given_up,
             None => {
-                self.places.push(Some(changing));
-                self.lasting.push(Some(lasting));
+                self.places.push(None);
+                self.lasting.push(None);
                 StateIndex::new(self.places.len() - 1)
             }
         };
         self.table.insert(site, index);
-        index
+        let at = index.number();
+        let empty = self.places.get_mut(at).zip(self.lasting.get_mut(at));
+        let (place, lasting) = empty.expect("a place that became free is still there, as is a new one");
+        *place = Some(Changing { version, installed });
+        (index, lasting)
     }
 
     /// The place of a registered site. Its state is made from what the site held at its
@@ -347,8 +345,11 @@ impl States {
         self.make_room(expected);
         // protection: old-bytes-are-compared-before-the-first-patch
         let (original, is_call) = self.originals.of(site)?;
-        let lasting = Lasting::new(site, is_call, None);
-        Ok(self.insert(site, Held::Original(original), lasting))
+        let (index, lasting) = self.insert(site, Held::Original(original));
+        // Where it stays: what is made first and copied then waits for all that is still to be written
+        // before it.
+        *lasting = Some(Lasting::new(site, is_call, None));
+        Ok(index)
     }
 
     /// The site one of whose stubs or exit stubs contains `addr`.

@@ -503,7 +503,7 @@ impl Template {
             return None;
         }
         let mut contents = Contents::new();
-        self.put((place, outline), environment, (code, &mut contents))?;
+        self.put(&place, outline, environment, code, &mut contents)?;
         #[cfg(test)]
         self.damage(code);
         let _stage = latency::enter(Stage::Verify);
@@ -514,15 +514,18 @@ impl Template {
     #[inline(always)] // As `fill`.
     fn put(
         &self,
-        (place, outline): (Place, &Outline),
+        place: &Place,
+        outline: &Outline,
         environment: &Environment,
-        filled: (&mut Bytes, &mut Contents),
+        code: &mut Bytes,
+        contents: &mut Contents,
     ) -> Option<()> {
         match self.are_whole {
-            true => self.put_into((place, outline), environment, filled, |hole, value, code| {
-                hole.put_whole(value, code)
-            }),
-            false => self.put_bits((place, outline), environment, filled),
+            true => {
+                let put = |hole: &Hole, value, code: &mut [u8]| hole.put_whole(value, code);
+                self.put_into(place, outline, environment, (code, contents), put)
+            }
+            false => self.put_bits(place, outline, environment, code, contents),
         }
     }
 
@@ -532,9 +535,11 @@ impl Template {
     #[inline(never)]
     fn put_bits(
         &self,
-        (place, outline): (Place, &Outline),
+        place: &Place,
+        outline: &Outline,
         environment: &Environment,
-        filled: (&mut Bytes, &mut Contents),
+        code: &mut Bytes,
+        contents: &mut Contents,
     ) -> Option<()> {
         for (alike, class) in &self.alike {
             // protection: values-that-are-encoded-otherwise-are-refused
@@ -542,13 +547,14 @@ impl Template {
                 return None;
             }
         }
-        self.put_into((place, outline), environment, filled, Hole::put)
+        self.put_into(place, outline, environment, (code, contents), Hole::put)
     }
 
     #[inline(always)] // For each way to put apart.
     fn put_into(
         &self,
-        (place, outline): (Place, &Outline),
+        place: &Place,
+        outline: &Outline,
         environment: &Environment,
         (code, contents): (&mut Bytes, &mut Contents),
         put: impl Fn(&Hole, u64, &mut [u8]) -> Option<()>,
@@ -598,7 +604,7 @@ impl Template {
 /// The distance of a branch that goes to an address. `None` where the assembler takes another
 /// instruction for what is nearer or farther.
 #[inline]
-fn distance(hole: &Hole, place: Place, to: CodeAddr) -> Option<u64> {
+fn distance(hole: &Hole, place: &Place, to: CodeAddr) -> Option<u64> {
     let from = place.at().get().wrapping_add(u64::from(hole.reach.from));
     let distance = to.get().wrapping_sub(from);
     // protection: distances-of-other-instructions-are-refused

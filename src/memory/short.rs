@@ -14,6 +14,13 @@ use smallvec::SmallVec;
 /// The bytes of a site, or to be put there. Most have as many as this, or fewer.
 pub(crate) type Bytes = SmallVec<[u8; 32]>;
 
+/// A list of no bytes yet, to be copied to where it stays. All of its room is written: where it is not,
+/// a copy of it waits for what was written there before.
+#[inline]
+pub(crate) fn empty() -> Bytes {
+    Bytes::from_buf_and_len([0; 32], 0)
+}
+
 /// A list of these bytes.
 #[inline]
 pub(crate) fn of(bytes: &[u8]) -> Bytes {

@@ -206,11 +206,7 @@ fn filled(
     sequence: &Sequence,
 ) -> Option<(Bytes, Contents)> {
     let (mut code, mut contents) = (Bytes::new(), Contents::new());
-    template.put(
-        (place, sequence.outline()),
-        environment,
-        (&mut code, &mut contents),
-    )?;
+    template.put(&place, sequence.outline(), environment, &mut code, &mut contents)?;
     assert!(
         template.checked.admits(place, &code, &contents),
         "{sequence:?} of {:?} at {place:?}: {code:02x?}",

@@ -119,11 +119,6 @@ impl BlockRooms {
         &self.block
     }
 
-    /// The same of what has no rooms any more.
-    pub(crate) fn into_block(self) -> Arc<Block> {
-        self.block
-    }
-
     /// Takes out one of them: its bytes, and its number.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<(StubSlot, u32)> {
