@@ -28,6 +28,7 @@ use super::installed::{Held, Installed, Stub};
 use super::journal::Record;
 use super::live::{JumpExchange, LiveRoom};
 use super::observe::Boxed;
+use super::originals::OriginalIndex;
 use super::state::{StateIndex, States, Status};
 use crate::Error;
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -36,7 +37,7 @@ use crate::invariant::OrAbort;
 use crate::memory::short::{self, Bytes};
 use crate::memory::{self, Alias, CodeMemory, PageRun};
 use crate::publish::{CoarseTime, Level, QuiescentState, Stopped};
-use crate::site::{Module, Site, SiteKey};
+use crate::site::{Module, ModuleId, Site, SiteKey};
 
 /// Which of the two states of a changed site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +96,29 @@ pub(super) struct SiteChange {
 const _: () = assert!(size_of::<SiteChange>() <= 128);
 
 impl SiteChange {
+    /// One that changes nothing.
+    #[inline]
+    fn room() -> Self {
+        Self {
+            site: SiteKey {
+                module: ModuleId(0),
+                index: 0,
+            },
+            module: 0,
+            index: StateIndex::new(0),
+            version: 0,
+            installed: Held::Original(OriginalIndex::default()),
+            range: CodeRange::default(),
+            old_stub: OldStub::None,
+            status: Status::Original,
+            used: Len::default(),
+            exit_stubs: ExitStubList::new(),
+            until_run: false,
+            exchange: None,
+            fate: None,
+        }
+    }
+
     /// What orders the changes of a transaction.
     fn order(&self) -> (bool, CodeAddr) {
         (self.exchange.is_some(), self.range.start())
@@ -432,15 +456,20 @@ impl ChangeSet {
         self.ranges.reserve(len);
     }
 
-    /// Adds a change of a site that holds `old`.
+    /// Room for one more change, in its place: it is written there, and then [added](Self::add). Made apart
+    /// and copied, it waits for what was just written: a thirtieth of an invalidation.
+    #[inline]
+    pub(super) fn next(&mut self) -> &mut SiteChange {
+        self.changes.push(SiteChange::room());
+        self.changes.last_mut().expect("one has just been added")
+    }
+
+    /// Adds the change that was written last, of a site that holds `old`.
     ///
     /// # Errors
     /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
     #[inline(always)] // Called, it copies the change once more.
-    pub(super) fn add(&mut self, site: &Site, change: impl FnOnce() -> SiteChange, old: &Bytes) -> Boxed<()> {
-        // Before it is looked at, so that it is written where it stays, see `note`; and in any case, so
-        // that what was made for it is freed with the others.
-        self.changes.extend(iter::once_with(change));
+    pub(super) fn add(&mut self, site: &Site, old: &Bytes) -> Boxed<()> {
         let known = self.has_module(site) as usize;
         let (change, before) = self.changes.split_last_mut().expect("one has just been added");
         change.module = (self.modules.len() - known) as u32;

@@ -16,7 +16,7 @@ use crate::arch::{Arch, SiteKind};
 use crate::site::{ModuleId, Site};
 
 /// The number of what a site held when it was registered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OriginalIndex(u32);
 
 /// What sites hold that have not been changed.

@@ -54,7 +54,8 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         match preparation.change(request) {
             Ok(Some(used)) => {
                 let old = &preparation.old.bytes;
-                let added = set.add(&site, || preparation.finish(index, used), old);
+                preparation.finish(index, used, set.next());
+                let added = set.add(&site, old);
                 set.keep_module(site, &mut states.kept_module);
                 return added;
             }
@@ -163,28 +164,24 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// The change that was prepared, as a part of its transaction.
-    #[inline(always)] // It is written where it stays.
-    fn finish(self, index: StateIndex, used: Len) -> SiteChange {
+    /// Writes the change that was prepared, as a part of its transaction.
+    #[inline]
+    fn finish(self, index: StateIndex, used: Len, change: &mut SiteChange) {
         let (old, installed) = (self.old, self.new);
-        SiteChange {
-            site: self.site.key(),
-            module: 0,
-            index,
-            version: self.state.version(),
-            range: self.gate.unwrap_or(self.state.lasting.range),
-            old_stub: match &old.stub {
-                None => OldStub::None,
-                Some(stub) => OldStub::of(stub, &installed, self.exchange.is_some()),
-            },
-            status: installed.status,
-            installed: Held::Own(installed),
-            used,
-            exit_stubs: self.exit_stubs,
-            until_run: self.until_run,
-            exchange: self.exchange,
-            fate: None,
-        }
+        change.site = self.site.key();
+        change.index = index;
+        change.version = self.state.version();
+        change.range = self.gate.unwrap_or(self.state.lasting.range);
+        change.old_stub = match &old.stub {
+            None => OldStub::None,
+            Some(stub) => OldStub::of(stub, &installed, self.exchange.is_some()),
+        };
+        change.status = installed.status;
+        change.installed = Held::Own(installed);
+        change.used = used;
+        change.exit_stubs = self.exit_stubs;
+        change.until_run = self.until_run;
+        change.exchange = self.exchange;
     }
 
     /// Frees what was allocated for a change that is not made.
