@@ -25,7 +25,7 @@ use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo, unwinds};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
 use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, StackAt};
-use crate::memory::BlockForm;
+use crate::memory::{BlockForm, short};
 use crate::site::Site;
 use crate::verify;
 use crate::{Result, deopt};
@@ -132,7 +132,11 @@ impl Displaced {
     fn of(bytes: &[u8]) -> Self {
         LAST.with_borrow_mut(|last| {
             // protection: what-is-known-of-bytes-is-of-those
-            if last.bytes.get(..last.len) == Some(bytes) {
+            if last
+                .bytes
+                .get(..last.len)
+                .is_some_and(|last| short::same(last, bytes))
+            {
                 return last.are;
             }
             let are = Self::found(bytes);

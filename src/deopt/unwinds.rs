@@ -38,8 +38,12 @@ impl Unwinds {
 ///
 /// # Errors
 /// A section of the module cannot be read.
+#[inline]
 pub(super) fn read(module: &Module) -> Result<()> {
-    Unwinds::of(module).map(drop)
+    match module.has_unwinds() {
+        true => Ok(()),
+        false => Unwinds::of(module).map(drop),
+    }
 }
 
 /// The unwind information that covers an address of the module, if any does.

@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 
 use super::exit_stub::{ExitStub, ExitStubList};
 use super::fault::FirstFault;
-use super::installed::{Held, Installed, Stub};
+use super::installed::{Held, Installed, InstalledRoom, Stub};
 use super::journal::Record;
 use super::live::{JumpExchange, LiveRoom};
 use super::observe::Boxed;
@@ -348,8 +348,6 @@ pub(super) struct ChangeSet {
 /// The lists of a transaction of so many sites are used again, or of so many that are settled: some
 /// 200 KiB. Given back and taken anew, their pages are a sixth of what settling a thousand takes.
 pub(super) const MANY: usize = 1024;
-/// What was installed in so many sites is used again.
-pub(super) const FEW: usize = 8;
 
 impl Default for ChangeSet {
     fn default() -> Self {
@@ -498,7 +496,7 @@ impl ChangeSet {
 
     /// Whether the module that was kept last is that of this site.
     #[inline]
-    fn has_module(&self, site: &Site) -> bool {
+    pub(super) fn has_module(&self, site: &Site) -> bool {
         self.modules
             .last()
             .is_some_and(|last| last.is_same(site.module()))
@@ -508,13 +506,11 @@ impl ChangeSet {
     /// of it.
     #[inline]
     pub(super) fn keep_module(&mut self, site: Cow<'_, Site>, kept: &mut Option<Module>) {
-        if !self.has_module(&site) {
-            let site = match site {
-                Cow::Borrowed(site) => site.handle_by(kept),
-                Cow::Owned(site) => site,
-            };
-            self.modules.push(site.into_module());
-        }
+        let site = match site {
+            Cow::Borrowed(site) => site.handle_by(kept),
+            Cow::Owned(site) => site,
+        };
+        self.modules.push(site.into_module());
     }
 
     /// Takes out the module of the last change, whose handle nobody needs any more.
@@ -645,18 +641,15 @@ impl ChangeSet {
 
     /// Drops all that it refers to but for one memory, and keeps the room; what was installed, and
     /// how, is room for what is to be, if that is not too much.
-    #[allow(clippy::vec_box, reason = "the boxes are the room")]
-    pub(super) fn clear(&mut self, installed_room: &mut Vec<Box<Installed>>, live_room: &mut LiveRoom) {
-        // protection: room-has-no-changes
-        while let Some(change) = self.changes.pop() {
-            if let Held::Own(installed) = change.installed {
-                installed_room.push(installed);
-            }
-            if let Some(exchange) = change.exchange {
+    pub(super) fn clear(&mut self, installed_room: &mut InstalledRoom, live_room: &mut LiveRoom) {
+        for change in &mut self.changes {
+            installed_room.keep_of(&mut change.installed);
+            if let Some(exchange) = change.exchange.take() {
                 live_room.keep_exchange(exchange);
             }
         }
-        installed_room.truncate(FEW);
+        // protection: room-has-no-changes
+        self.changes.clear();
         self.writes.clear();
         while self.memories.len() > 1 {
             self.memories.pop();

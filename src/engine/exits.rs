@@ -329,16 +329,16 @@ impl Shared {
         };
         rooms.expected = rooms.expected.saturating_sub(1);
         let taken = rooms.taken.get_mut(at).expect("some were found, or just added");
-        let (slot, number) = taken.rooms.take().expect("there is one of them");
+        let number = taken.rooms.take().expect("there is one of them");
         let block = Arc::clone(taken.rooms.block());
-        wanted.request.at = slot.addr();
+        wanted.request.at = block.room(number).start();
         let filled = fill_room(&block, &*taken.exits, number, &wanted.request);
         if taken.rooms.len() == 0 {
             rooms.taken.swap_remove(at);
         }
         if !matches!(filled, Ok(true)) {
             // protection: room-that-cannot-be-filled-is-freed
-            self.stubs.discard(slot);
+            self.stubs.discard(block.slot(number));
             return filled.map(|_| None);
         }
         made.push(wanted.made(ExitStubCode::InRoom(RoomExit { block, number })));

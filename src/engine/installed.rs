@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
+use super::change::MANY;
 use super::observe::CodeOwner;
 use super::originals::{OriginalIndex, Originals};
 use super::state::Status;
@@ -181,6 +182,50 @@ impl Held {
     }
 }
 
+/// What was installed in sites once: room for what is to be installed in others. Allocated for each site, it
+/// is a fifteenth of an invalidation.
+#[derive(Default)]
+pub(super) struct InstalledRoom(
+    #[allow(clippy::vec_box, reason = "the boxes are the room")] Vec<Box<Installed>>,
+);
+
+impl InstalledRoom {
+    /// Room for what is to be installed in a site.
+    #[inline]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "without room of an earlier change it is made"
+    )]
+    pub(super) fn take(&mut self) -> Box<Installed> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    /// Keeps what a site had of its own and does not have any more.
+    #[inline]
+    pub(super) fn keep_of(&mut self, held: &mut Held) {
+        if let Held::Own(own) = std::mem::replace(held, Held::Original(OriginalIndex::default())) {
+            self.keep(own);
+        }
+    }
+
+    /// Keeps room, that of as many sites as a transaction's lists are kept for: some 130 KiB.
+    #[inline]
+    pub(super) fn keep(&mut self, mut room: Box<Installed>) {
+        if self.0.len() < MANY {
+            // Who has let go of a sequence frees it.
+            // protection: room-has-no-sequence
+            room.sequence = None;
+            self.0.push(room);
+        }
+    }
+
+    /// How many sites it is for.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// Out-of-line code of a sequence.
 pub(super) struct Stub {
     pub(super) slot: StubSlot,
@@ -229,5 +274,35 @@ impl Stub {
     pub(super) fn is_referenced(&self) -> bool {
         let exits = self.exits.get();
         exits.is_some_and(|exits| Arc::strong_count(exits) > 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patched(sequence: &Sequence) -> Held {
+        let mut installed = Box::new(Installed::original(&[1; 5], &[]));
+        installed.describe(Status::Patched, Some(sequence.clone()));
+        Held::Own(installed)
+    }
+
+    #[test]
+    fn room_of_many_sites_is_kept_without_their_sequences() {
+        let (mut room, sequence) = (InstalledRoom::default(), Sequence::new());
+        let mut held: Vec<Held> = (0..MANY + 8).map(|_| patched(&sequence)).collect();
+        held.iter_mut().for_each(|held| room.keep_of(held));
+        assert!(held.iter().all(|held| matches!(held, Held::Original(_))));
+        assert_eq!(room.len(), MANY);
+        assert!((0..MANY).all(|_| room.take().sequence.is_none()));
+        assert_eq!(room.len(), 0);
+        assert_eq!(room.take().status, Status::Original);
+    }
+
+    #[test]
+    fn what_sites_share_is_no_room() {
+        let mut room = InstalledRoom::default();
+        room.keep_of(&mut Held::Original(OriginalIndex::default()));
+        assert_eq!(room.len(), 0);
     }
 }

@@ -249,7 +249,7 @@ impl Ahead {
                 return Ok(());
             };
             let index = states.index_of(&site, || shared.check_registered(&site))?;
-            let room = states.installed_room();
+            let room = states.installed_room.take();
             let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
             let needed = preparation.needs_lowering(sequence);
             let (owner, version) = (preparation.owner(), preparation.state.version());
@@ -272,7 +272,7 @@ impl Ahead {
                 }),
                 None => shared.release(exit_stubs, None),
             }
-            states.keep_room(new);
+            states.installed_room.keep(new);
             Ok(())
         });
         // What is refused here is refused again where the change is prepared, and those behind it

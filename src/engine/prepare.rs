@@ -49,14 +49,16 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
             tell_progress(shared, &set, of);
         }
         let index = states.index_of(&site, || shared.check_registered(&site))?;
-        let room = states.installed_room();
+        let room = states.installed_room.take();
         let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
         match preparation.change(request) {
             Ok(Some(used)) => {
                 let old = &preparation.old.bytes;
                 preparation.finish(index, used, set.next());
                 let added = set.add(&site, old);
-                set.keep_module(site, &mut states.kept_module);
+                if !set.has_module(&site) {
+                    set.keep_module(site, &mut states.kept_module);
+                }
                 return added;
             }
             Ok(None) => set.unchanged += 1,

@@ -82,6 +82,7 @@ impl StateTable {
     }
 
     /// Says where the state of a site is, whose module is registered.
+    #[inline]
     pub(super) fn insert(&mut self, site: &Site, index: StateIndex) {
         let module = site.module();
         if self.of(module).is_none() {
@@ -95,6 +96,7 @@ impl StateTable {
     }
 
     /// Gives a module its list.
+    #[cold]
     fn add(&mut self, module: &Module) {
         let list = Some(Places {
             module: module.clone(),

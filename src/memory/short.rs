@@ -76,7 +76,7 @@ fn copy(to: &mut [u8], from: &[u8]) {
 
 /// Whether as many bytes are the same.
 #[inline]
-pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     match (a.len(), b.len()) {
         // protection: lists-of-other-lengths-differ
         // protection: every-byte-is-compared

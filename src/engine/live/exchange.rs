@@ -20,7 +20,7 @@ use std::time::Instant;
 use super::trap;
 use super::{Error, Result};
 use crate::addr::{CodeAddr, CodeRange, Len};
-use crate::engine::change::{ChangeSet, FEW, HeldMemory, MANY, MemoryKind, Side, SiteChange, SiteWrite};
+use crate::engine::change::{ChangeSet, HeldMemory, MANY, MemoryKind, Side, SiteChange, SiteWrite};
 use crate::engine::fault::{Fault, FirstFault, Outcome};
 use crate::engine::installed::Stub;
 use crate::engine::observe::CodeOwner;
@@ -47,6 +47,9 @@ pub(in crate::engine) struct JumpExchange {
     /// Few need it: apart, so that the others are small, of which settling moves thousands.
     trap: Option<Box<TrapChange>>,
 }
+
+/// So many exchanges stay: each holds a memory.
+const FEW: usize = 8;
 
 /// What changes of live sites were made of: room for that of others.
 #[allow(clippy::vec_box, reason = "the boxes are the room")]

@@ -319,6 +319,25 @@ unsafe impl World for Alone {
     }
 }
 
+/// What was installed in its sites is room for what is installed in others.
+#[test]
+fn sites_that_are_gone_leave_room_for_others() {
+    let (lab, _text, sites) = one(&[identity(1), identity(2)]);
+    lab.engine.patch(1, &plus(2)).unwrap();
+    lab.engine.patch(2, &plus(2)).unwrap();
+    let module = sites[0].module().clone();
+    let count = || {
+        lab.engine
+            .shared
+            .with_states(|states| Ok(states.installed_room.len()))
+            .unwrap()
+    };
+    let before = count();
+    drop(sites);
+    lab.engine.unregister(module, &grace_period()).unwrap();
+    assert_eq!(count(), before + 2);
+}
+
 #[test]
 fn a_world_without_other_threads_stops_nobody() {
     // SAFETY: the test calls its code on this thread alone, which is the one that patches.

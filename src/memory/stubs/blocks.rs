@@ -119,11 +119,10 @@ impl BlockRooms {
         &self.block
     }
 
-    /// Takes out one of them: its bytes, and its number.
+    /// Takes out one of them: its number.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<(StubSlot, u32)> {
-        let number = self.numbers.pop()?;
-        Some((self.block.slot(number), number))
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        self.numbers.pop()
     }
 
     /// Takes out all but so many of them, the lowest.

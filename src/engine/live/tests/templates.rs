@@ -253,7 +253,7 @@ fn a_gate_that_goes_past_its_stub_is_refused() {
     engine.patch_site(&site, &adding(0x1000)).unwrap();
     let mut states = engine.shared.states.lock();
     let index = states.index_of(&site, || panic!("it is registered")).unwrap();
-    let room = states.installed_room();
+    let room = states.installed_room.take();
     let preparation = Preparation::new(&engine.shared, &states, index, &site, false, room);
     let installed = preparation.old.bytes.clone();
     let stub = preparation.old.stub.as_ref().unwrap().slot.addr();
