@@ -131,12 +131,9 @@ impl Displaced {
     /// How these bytes are done, which a site held.
     fn of(bytes: &[u8]) -> Self {
         LAST.with_borrow_mut(|last| {
+            let known = last.bytes.get(..last.len);
             // protection: what-is-known-of-bytes-is-of-those
-            if last
-                .bytes
-                .get(..last.len)
-                .is_some_and(|last| short::same(last, bytes))
-            {
+            if known.is_some_and(|known| short::same(known, bytes)) {
                 return last.are;
             }
             let are = Self::found(bytes);

@@ -96,7 +96,7 @@ pub(super) struct SiteChange {
 const _: () = assert!(size_of::<SiteChange>() <= 128);
 
 impl SiteChange {
-    /// One that changes nothing.
+    /// Room for one, before it is written.
     #[inline]
     fn room() -> Self {
         Self {
@@ -395,11 +395,11 @@ fn note(
     );
     // Written where they stay: what is made first and copied then waits for all that is still to be
     // written before it, a tenth of what a change takes among a hundred thousand.
-    let (at, empty) = (change.range.start(), short::empty);
+    let at = change.range.start();
     writes.extend(iter::once_with(|| SiteWrite {
         at,
-        old: empty(),
-        new: empty(),
+        old: short::empty(),
+        new: short::empty(),
     }));
     if let Some(write) = writes.last_mut() {
         short::become_of(&mut write.old, old);
@@ -454,10 +454,11 @@ impl ChangeSet {
         self.ranges.reserve(len);
     }
 
-    /// Room for one more change, in its place: it is written there, and then [added](Self::add). Made apart
-    /// and copied, it waits for what was just written: a thirtieth of an invalidation.
+    /// Room for one more change, in its place: it is written there, and then [added](Self::add). It is freed
+    /// with the others even if that fails. Made apart and copied, it waits for what was just written: a
+    /// thirtieth of an invalidation.
     #[inline]
-    pub(super) fn next(&mut self) -> &mut SiteChange {
+    pub(super) fn next_change(&mut self) -> &mut SiteChange {
         self.changes.push(SiteChange::room());
         self.changes.last_mut().expect("one has just been added")
     }

@@ -140,21 +140,21 @@ struct TakenRooms {
 
 /// An exit stub that a change needs.
 pub(super) struct WantedExit<'a> {
-    pub(super) kind: ExitStubKind,
+    kind: ExitStubKind,
     /// Which change of its site it is for.
-    pub(super) generation: u64,
-    /// At the address that was found last for it.
+    generation: u64,
+    /// At the place that was found last for it; before, at the site.
     request: ExitRequest<'a>,
 }
 
 impl<'a> WantedExit<'a> {
-    /// One that resumes at that address, or else with what the site held.
+    /// One of that kind, for that change of the site.
     #[inline]
     pub(super) fn new(
         kind: ExitStubKind,
         generation: u64,
-        (site, resumes_at): (&'a Site, Option<CodeAddr>),
-        displaced: impl FnOnce() -> &'a [u8],
+        site: &'a Site,
+        resumption: ExitResumption<'a>,
     ) -> Self {
         Self {
             kind,
@@ -166,10 +166,7 @@ impl<'a> WantedExit<'a> {
                     ExitStubKind::Deopt | ExitStubKind::Invalidated => Role::Deopt,
                 },
                 at: site.addr(),
-                resumption: match resumes_at {
-                    Some(at) => ExitResumption::At(at),
-                    None => ExitResumption::Displaced(displaced()),
-                },
+                resumption,
             },
         }
     }
@@ -179,7 +176,7 @@ impl<'a> WantedExit<'a> {
         self.request.role
     }
 
-    /// The same with its code.
+    /// The exit stub, whose code is there.
     #[inline]
     fn made(&self, code: ExitStubCode) -> ExitStub {
         ExitStub {
@@ -253,7 +250,7 @@ impl ExitRooms {
 }
 
 impl Shared {
-    /// Makes an exit stub of a site in reach of `near`, and adds it to those that were made. Where it is.
+    /// Makes an exit stub in reach of `near`, and adds it to those that were made. Returns where it is.
     pub(super) fn make_exit(
         &self,
         rooms: &mut ExitRooms,

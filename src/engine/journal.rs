@@ -107,7 +107,7 @@ impl Journal {
             number += 1;
             // protection: journal-is-bounded
             if self.ring.len() < self.capacity {
-                self.ring.push(RingEntry::of(number, time, &record));
+                self.ring.push(RingEntry::without_bytes(number, time, &record));
                 let last = self.ring.last_mut().expect("one has just been added");
                 last.put_bytes(&record);
                 continue;
@@ -131,9 +131,9 @@ impl Journal {
 }
 
 impl RingEntry {
-    /// That of a change, but for its bytes: they are [put](Self::put_bytes) where it stays.
+    /// That of a change, whose bytes are [put](Self::put_bytes) where it stays.
     #[inline]
-    fn of(number: u64, time: CoarseTime, record: &Record<'_>) -> Self {
+    fn without_bytes(number: u64, time: CoarseTime, record: &Record<'_>) -> Self {
         Self {
             number,
             generation: record.generation,
@@ -158,6 +158,7 @@ impl RingEntry {
         self.put_bytes(record);
     }
 
+    /// Puts the bytes of that change.
     #[inline]
     fn put_bytes(&mut self, record: &Record<'_>) {
         short::assign(&mut self.before, record.before);

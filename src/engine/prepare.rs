@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
-use super::exits::{ExitRooms, WantedExit};
+use super::exits::{ExitResumption, ExitRooms, WantedExit};
 use super::installed::{Held, Installed, Stub};
 use super::live::{self, JumpExchange, LiveRoom};
 use super::lower::{CodePlace, Lowered, Lowering, NeedsLowering, check_and_fill};
@@ -54,7 +54,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         match preparation.change(request) {
             Ok(Some(used)) => {
                 let old = &preparation.old.bytes;
-                preparation.finish(index, used, set.next());
+                preparation.finish(index, used, set.next_change());
                 let added = set.add(&site, old);
                 if !set.has_module(&site) {
                     set.keep_module(site, &mut states.kept_module);
@@ -523,10 +523,11 @@ impl<'a> Preparation<'a> {
         if let Some(addr) = made.or_else(|| self.state.exit_stub(kind)) {
             return Ok(addr);
         }
-        let (state, site) = (self.state, self.site);
-        let displaced = || state.displaced(site);
-        let generation = self.new.generation;
-        let mut wanted = WantedExit::new(kind, generation, (site, resumes_at), displaced);
+        let resumption = match resumes_at {
+            Some(at) => ExitResumption::At(at),
+            None => ExitResumption::Displaced(self.state.displaced(self.site)),
+        };
+        let mut wanted = WantedExit::new(kind, self.new.generation, self.site, resumption);
         let role = wanted.role();
         let exits = self.shared.exits.as_ref().filter(|exits| exits.handles(role));
         let exits = exits.ok_or_else(|| Error::NoHandler {
