@@ -107,6 +107,10 @@ impl Journal {
             number += 1;
             // protection: journal-is-bounded
             if self.ring.len() < self.capacity {
+                if self.ring.is_empty() {
+                    // A ring that grows copies what it has, again and again.
+                    self.ring.reserve(self.capacity.min(CAPACITY));
+                }
                 self.ring.push(RingEntry::without_bytes(number, time, &record));
                 let last = self.ring.last_mut().expect("one has just been added");
                 last.put_bytes(&record);
