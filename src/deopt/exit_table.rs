@@ -3,8 +3,8 @@
 //! Problem: an exit stub's handler must know the site, and a context for each in memory of its own
 //! is most of what making an exit stub takes. Approach: the exit stubs of a block pass one context,
 //! its table. The capture routine knows where it returns to, which tells the number of the exit
-//! stub, and by that its entry in the table. An exit stub that resumes has what its site held, unless
-//! that is nops; those are in blocks of longer exit stubs.
+//! stub, and by that its entry in the table. One that resumes with what its site held has these
+//! instructions; it is in a block of longer exit stubs.
 //!
 //! Invariants: an entry is written while nobody reaches its exit stub, and emptied when nobody uses
 //! it any more: neither the exit stub, nor a handler that was entered through it. A number whose
@@ -27,7 +27,6 @@ use crate::arch::{Arch, SiteContext};
 use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, StackAt};
 use crate::memory::{BlockForm, short};
 use crate::site::Site;
-use crate::verify;
 use crate::{Result, deopt};
 use patchpoint_asm::backend_of;
 
@@ -55,8 +54,6 @@ pub(super) struct BlockExits {
 /// How what a site held is done by its exit stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Displaced {
-    /// Nops are not executed, but skipped.
-    Skipped,
     /// They are copied.
     Copied,
     /// They are relocated.
@@ -76,7 +73,7 @@ const KNOWN: usize = 64;
 
 thread_local! {
     static LAST: RefCell<KnownDisplaced> = const {
-        RefCell::new(KnownDisplaced { bytes: [0; KNOWN], len: 0, are: Displaced::Skipped })
+        RefCell::new(KnownDisplaced { bytes: [0; KNOWN], len: 0, are: Displaced::Copied })
     };
 }
 
@@ -117,12 +114,12 @@ impl BlockExits {
     pub(super) fn form(resumption: ExitResumption<'_>) -> Option<BlockForm> {
         let in_block = Self::in_block();
         match resumption {
-            ExitResumption::Displaced(bytes) if Displaced::of(bytes) != Displaced::Skipped => {
+            ExitResumption::At(_) => Some(in_block.form),
+            ExitResumption::Displaced(bytes) => {
                 // What is in front of them has more bytes than this.
                 let least = in_block.returns + bytes.len() as u64;
                 (least <= in_block.moving.room.into()).then_some(in_block.moving)
             }
-            _ => Some(in_block.form),
         }
     }
 }
@@ -146,13 +143,9 @@ impl Displaced {
     }
 
     fn found(bytes: &[u8]) -> Self {
-        // protection: only-nops-are-skipped
-        if verify::are_nops(host(), bytes) {
-            Self::Skipped
-        } else if backend_of(host()).are_same_anywhere(bytes) {
-            Self::Copied
-        } else {
-            Self::Relocated
+        match backend_of(host()).are_same_anywhere(bytes) {
+            true => Self::Copied,
+            false => Self::Relocated,
         }
     }
 }
@@ -224,13 +217,7 @@ impl ExitBlock for Arc<ExitTable> {
             ExitResumption::Displaced(bytes) => {
                 let from = request.site.addr();
                 let to = CodeAddr::new(from.get() + bytes.len() as u64);
-                // Rooms of the shorter form are taken for what is skipped only.
-                let are = match self.form == in_block.moving {
-                    true => Displaced::of(bytes),
-                    false => Displaced::Skipped,
-                };
-                match are {
-                    Displaced::Skipped => (in_block.jump)(&mut code, to),
+                match Displaced::of(bytes) {
                     Displaced::Copied => code
                         .put_if_room(bytes)
                         .and_then(|()| (in_block.jump)(&mut code, to)),

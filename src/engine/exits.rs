@@ -33,7 +33,7 @@ pub enum Role {
 pub enum ExitResumption<'a> {
     /// At this address.
     At(CodeAddr),
-    /// With these instructions, which were at the site, and then at the site's end.
+    /// With these instructions, which were at the site, and then behind them.
     Displaced(&'a [u8]),
 }
 

@@ -14,6 +14,7 @@ use crate::Result;
 use crate::addr::Len;
 use crate::arch::{Arch, SiteKind};
 use crate::site::{ModuleId, Site};
+use crate::verify;
 
 /// The number of what a site held when it was registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,22 +39,34 @@ struct Original {
 struct LastOriginal {
     form: (ModuleId, u32),
     is_call: bool,
+    are_nops: bool,
     key: (Arch, Len),
     displaced: Box<[u8]>,
     index: OriginalIndex,
 }
 
+/// What a site holds that has not been changed.
+pub(super) struct Unchanged {
+    /// The site is a user of it.
+    pub(super) index: OriginalIndex,
+    /// Whether it is a call site.
+    pub(super) is_call: bool,
+    /// Whether these are nops, which a thread that resumes need not execute.
+    pub(super) are_nops: bool,
+}
+
 const IN_USE: &str = "what a site holds is in the list as long as the site has not been changed";
 
 impl Originals {
-    /// What a site holds that has not been changed, of which it is a user from now on, and whether it
-    /// is a call site. Most are like the one that was asked about before, or hold the same.
-    pub(super) fn of(&mut self, site: &Site) -> Result<(OriginalIndex, bool)> {
+    /// What a site holds that has not been changed, of which it is a user from now on. Most are like the
+    /// one that was asked about before, or hold the same.
+    pub(super) fn of(&mut self, site: &Site) -> Result<Unchanged> {
         let form = site.form_key();
         // protection: forms-are-of-one-module
         if let Some(last) = self.last.as_ref().filter(|last| last.form == form) {
-            let (index, is_call) = (last.index, last.is_call);
-            return Ok((self.add_user(index), is_call));
+            let unchanged = last.unchanged();
+            self.add_user(unchanged.index);
+            return Ok(unchanged);
         }
         let is_call = is_call(site);
         let key = (site.module().arch(), site.reserved());
@@ -63,17 +76,20 @@ impl Originals {
             // protection: returns-are-those-of-the-bytes
             if last.key == key && *last.displaced == *displaced {
                 (last.form, last.is_call) = (form, is_call);
-                let index = last.index;
-                return Ok((self.add_user(index), is_call));
+                let unchanged = last.unchanged();
+                self.add_user(unchanged.index);
+                return Ok(unchanged);
             }
         }
         let returns = returns_of(site, displaced)?;
         let index = self.add(Installed::original(site.original(), &returns));
+        let are_nops = are_nops(site, displaced);
         if !is_told {
-            let index = self.add_user(index);
+            self.add_user(index);
             let last = LastOriginal {
                 form,
                 is_call,
+                are_nops,
                 key,
                 displaced: displaced.into(),
                 index,
@@ -82,7 +98,11 @@ impl Originals {
                 self.lose_user(before.index);
             }
         }
-        Ok((index, is_call))
+        Ok(Unchanged {
+            index,
+            is_call,
+            are_nops,
+        })
     }
 
     #[inline]
@@ -105,10 +125,9 @@ impl Originals {
     }
 
     #[inline]
-    fn add_user(&mut self, index: OriginalIndex) -> OriginalIndex {
+    fn add_user(&mut self, index: OriginalIndex) {
         let original = self.all.get_mut(index.0 as usize).and_then(Option::as_mut);
         original.expect(IN_USE).users += 1;
-        index
     }
 
     /// Adds one that has one user.
@@ -131,6 +150,22 @@ impl Originals {
     pub(super) fn len(&self) -> usize {
         self.all.len() - self.free.len()
     }
+}
+
+impl LastOriginal {
+    fn unchanged(&self) -> Unchanged {
+        Unchanged {
+            index: self.index,
+            is_call: self.is_call,
+            are_nops: self.are_nops,
+        }
+    }
+}
+
+/// Whether the bytes that a sequence displaces at the site are nops, and end where the site ends.
+pub(super) fn are_nops(site: &Site, displaced: &[u8]) -> bool {
+    // protection: only-nops-are-skipped
+    displaced.len() == site.reserved().as_usize() && verify::are_nops(site.module().arch(), displaced)
 }
 
 /// Whether it is a call site.

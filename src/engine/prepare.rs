@@ -525,7 +525,7 @@ impl<'a> Preparation<'a> {
         }
         let resumption = match resumes_at {
             Some(at) => ExitResumption::At(at),
-            None => ExitResumption::Displaced(self.state.displaced(self.site)),
+            None => self.state.resumption(self.site),
         };
         let mut wanted = WantedExit::new(kind, self.new.generation, self.site, resumption);
         let role = wanted.role();

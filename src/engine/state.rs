@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 
 use super::change::{ChangeSet, MANY};
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
-use super::exits::ExitRooms;
+use super::exits::{ExitResumption, ExitRooms};
 use super::installed::{Held, Installed, InstalledRoom, Stub};
 use super::journal::{Journal, JournalEntry, Record};
 use super::live::{Armed, LiveRoom, Settling};
 use super::observe::CodeOwner;
-use super::originals::{Originals, is_call};
+use super::originals::{Originals, are_nops, is_call};
 use super::retire::{RetireList, RetiredCode};
 pub(super) use super::state_table::StateIndex;
 use super::state_table::{Places, StateTable};
@@ -76,6 +76,8 @@ pub(super) struct Lasting {
     rare: Option<Box<Rare>>,
     /// Whether it is a call site. It is asked for each change.
     pub(super) is_call: bool,
+    /// Whether it displaces nops only, which a thread that resumes need not execute.
+    displaces_nops: bool,
     /// The number of its kind, if it has one, once somebody has asked: see [`super::templates`].
     pub(super) kind: OnceCell<Option<u32>>,
     /// The number of the template that was filled last for it.
@@ -95,7 +97,7 @@ struct Rare {
 
 impl Lasting {
     /// Of a site that has not been changed yet.
-    fn new(site: &Site, is_call: bool, live: Option<Box<Armed>>) -> Self {
+    fn new(site: &Site, (is_call, displaces_nops): (bool, bool), live: Option<Box<Armed>>) -> Self {
         Self {
             range: site.range(),
             exit_stubs: ExitStubList::new(),
@@ -104,6 +106,7 @@ impl Lasting {
             is_listed: false,
             rare: None,
             is_call,
+            displaces_nops,
             kind: OnceCell::new(),
             template: Cell::default(),
         }
@@ -147,6 +150,15 @@ impl<'s> SiteState<'s> {
         match &self.lasting.live {
             Some(armed) => &armed.displaced,
             None => site.displaced(),
+        }
+    }
+
+    /// Where a thread goes on that resumes as if the site, whose state this is, still held that.
+    #[inline]
+    pub(super) fn resumption(self, site: &'s Site) -> ExitResumption<'s> {
+        match self.lasting.displaces_nops {
+            true => ExitResumption::At(self.lasting.range.end()),
+            false => ExitResumption::Displaced(self.displaced(site)),
         }
     }
 
@@ -276,7 +288,8 @@ impl States {
             .of(site, Some(armed.patchable_jump));
         let installed = Held::Own(Box::new(Installed::original(&armed.form, &[])));
         let (_, place) = self.insert(site, installed);
-        let lasting = place.insert(Lasting::new(site, is_call(site), Some(Box::new(armed))));
+        let known = (is_call(site), are_nops(site, &armed.displaced));
+        let lasting = place.insert(Lasting::new(site, known, Some(Box::new(armed))));
         lasting.kind = kind.into();
     }
 
@@ -343,11 +356,12 @@ impl States {
         let expected = mem::take(&mut self.expected);
         self.make_room(expected);
         // protection: old-bytes-are-compared-before-the-first-patch
-        let (original, is_call) = self.originals.of(site)?;
-        let (index, lasting) = self.insert(site, Held::Original(original));
+        let unchanged = self.originals.of(site)?;
+        let (index, lasting) = self.insert(site, Held::Original(unchanged.index));
         // Where it stays: what is made first and copied then waits for all that is still to be written
         // before it.
-        *lasting = Some(Lasting::new(site, is_call, None));
+        let known = (unchanged.is_call, unchanged.are_nops);
+        *lasting = Some(Lasting::new(site, known, None));
         Ok(index)
     }
 
