@@ -141,59 +141,54 @@ pub(crate) fn each(limit: &impl Limit, places: &[u64], bytes: &[u8; RESERVED]) {
 
 /// The memory that changing sites for the first time reads and writes at least, whatever decides
 /// what: of each its record, its bytes before and after, an exit stub with what that belongs to, and
-/// its state. Nothing is decided, checked or looked up; all memory has its pages already.
+/// its state. Nothing is decided, checked or looked up. As with an engine that is new, all but the records
+/// and the sites is in memory that was allocated for it, whose pages may not be there yet.
 pub(crate) struct FirstChanges {
-    /// The views of sites, and of exit stubs.
+    /// The view of the sites.
     sites: u64,
-    exit_stubs: u64,
     records: Vec<[u64; 8]>,
-    kept: Vec<Kept>,
-    owners: Vec<[u64; 3]>,
-    states: Vec<[u64; 16]>,
 }
 
 /// What is kept to write a site, or to put back what it held.
-struct Kept {
+struct Before {
     at: u64,
     old: [u8; RESERVED],
     new: [u8; RESERVED],
 }
 
+/// What is kept of sites that were changed.
+pub(crate) struct Changed {
+    _exit_stubs: Vec<[u8; RESERVED]>,
+    _owners: Vec<[u64; 3]>,
+    _states: Vec<[u64; 16]>,
+}
+
 impl FirstChanges {
     pub(crate) fn new(count: usize) -> Self {
-        let view = || pages::writable_view_of_code(count * RESERVED);
         Self {
-            sites: view(),
-            exit_stubs: view(),
+            sites: pages::writable_view_of_code(count * RESERVED),
             records: (0..count as u64).map(|number| [number; 8]).collect(),
-            kept: Vec::with_capacity(count),
-            owners: Vec::with_capacity(count),
-            states: Vec::with_capacity(count),
         }
     }
 
     /// Reads and writes that, as a transaction: first all but the sites, then these, then every core
     /// serializes.
-    pub(crate) fn make(&mut self, publisher: &Publisher) {
-        self.kept.clear();
-        self.owners.clear();
-        self.states.clear();
+    pub(crate) fn make(&self, publisher: &Publisher) -> Changed {
+        let count = self.records.len();
+        let (mut before, mut exit_stubs) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let (mut owners, mut states) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for (number, record) in self.records.iter().enumerate() {
-            let (at, exit_stub) = ((number * RESERVED) as u64, (number * RESERVED) as u64);
+            let at = self.sites + (number * RESERVED) as u64;
             let said = black_box(record).iter().fold(0, |all, word| all ^ word);
-            // SAFETY: both views have so many bytes for each.
-            unsafe {
-                self.kept.push(Kept {
-                    at: self.sites + at,
-                    old: pages::read_array(self.sites + at),
-                    new: [number as u8; RESERVED],
-                });
-                pages::copy(self.exit_stubs + exit_stub, black_box(&[number as u8; RESERVED]));
-            }
-            self.owners.push([said; 3]);
-            self.states.push([said; 16]);
+            let new = [number as u8; RESERVED];
+            // SAFETY: the view has so many bytes for each.
+            let old = unsafe { pages::read_array(at) };
+            before.push(Before { at, old, new });
+            exit_stubs.push(new);
+            owners.push([said; 3]);
+            states.push([said; 16]);
         }
-        for Kept { at, old, new } in &self.kept {
+        for Before { at, old, new } in black_box(&before) {
             // SAFETY: as above.
             unsafe {
                 assert_eq!(pages::read_array(*at), *old);
@@ -201,6 +196,10 @@ impl FirstChanges {
             }
         }
         publisher.serialize(Level::Immediate).unwrap();
-        black_box((&self.states, &self.owners));
+        Changed {
+            _exit_stubs: exit_stubs,
+            _owners: owners,
+            _states: states,
+        }
     }
 }
