@@ -38,58 +38,66 @@ struct Original {
 /// architecture and the length alone.
 struct LastOriginal {
     form: (ModuleId, u32),
-    is_call: bool,
-    are_nops: bool,
+    facts: SiteFacts,
     key: (Arch, Len),
     displaced: Box<[u8]>,
     index: OriginalIndex,
 }
 
-/// What a site holds that has not been changed.
-pub(super) struct Unchanged {
-    /// The site is a user of it.
-    pub(super) index: OriginalIndex,
-    /// Whether it is a call site.
+/// What is known of a site, and of what it held when it was registered.
+#[derive(Clone, Copy)]
+pub(super) struct SiteFacts {
+    /// Whether it is a call site. It is asked for each change.
     pub(super) is_call: bool,
-    /// Whether these are nops, which a thread that resumes need not execute.
-    pub(super) are_nops: bool,
+    /// Whether a sequence displaces nops only, up to the site's end, which a thread that resumes need not
+    /// execute.
+    pub(super) displaces_nops: bool,
+}
+
+impl SiteFacts {
+    /// Of a site in which sequences displace these bytes.
+    pub(super) fn of(site: &Site, displaced: &[u8]) -> Self {
+        let is_whole = displaced.len() == site.reserved().as_usize();
+        Self {
+            is_call: is_call(site),
+            // protection: only-nops-are-skipped
+            displaces_nops: is_whole && verify::are_nops(site.module().arch(), displaced),
+        }
+    }
 }
 
 const IN_USE: &str = "what a site holds is in the list as long as the site has not been changed";
 
 impl Originals {
-    /// What a site holds that has not been changed, of which it is a user from now on. Most are like the
-    /// one that was asked about before, or hold the same.
-    pub(super) fn of(&mut self, site: &Site) -> Result<Unchanged> {
+    /// What a site holds that has not been changed, of which it is a user from now on, and what is known
+    /// of it. Most are like the one that was asked about before, or hold the same.
+    pub(super) fn of(&mut self, site: &Site) -> Result<(OriginalIndex, SiteFacts)> {
         let form = site.form_key();
         // protection: forms-are-of-one-module
         if let Some(last) = self.last.as_ref().filter(|last| last.form == form) {
-            let unchanged = last.unchanged();
-            self.add_user(unchanged.index);
-            return Ok(unchanged);
+            let (index, facts) = (last.index, last.facts);
+            return Ok((self.add_user(index), facts));
         }
-        let is_call = is_call(site);
         let key = (site.module().arch(), site.reserved());
         let displaced = site.displaced();
         let is_told = site.is_told();
         if let Some(last) = self.last.as_mut().filter(|_| !is_told) {
             // protection: returns-are-those-of-the-bytes
             if last.key == key && *last.displaced == *displaced {
-                (last.form, last.is_call) = (form, is_call);
-                let unchanged = last.unchanged();
-                self.add_user(unchanged.index);
-                return Ok(unchanged);
+                last.form = form;
+                last.facts.is_call = is_call(site);
+                let (index, facts) = (last.index, last.facts);
+                return Ok((self.add_user(index), facts));
             }
         }
         let returns = returns_of(site, displaced)?;
         let index = self.add(Installed::original(site.original(), &returns));
-        let are_nops = are_nops(site, displaced);
+        let facts = SiteFacts::of(site, displaced);
         if !is_told {
-            self.add_user(index);
+            let index = self.add_user(index);
             let last = LastOriginal {
                 form,
-                is_call,
-                are_nops,
+                facts,
                 key,
                 displaced: displaced.into(),
                 index,
@@ -98,11 +106,7 @@ impl Originals {
                 self.lose_user(before.index);
             }
         }
-        Ok(Unchanged {
-            index,
-            is_call,
-            are_nops,
-        })
+        Ok((index, facts))
     }
 
     #[inline]
@@ -125,9 +129,10 @@ impl Originals {
     }
 
     #[inline]
-    fn add_user(&mut self, index: OriginalIndex) {
+    fn add_user(&mut self, index: OriginalIndex) -> OriginalIndex {
         let original = self.all.get_mut(index.0 as usize).and_then(Option::as_mut);
         original.expect(IN_USE).users += 1;
+        index
     }
 
     /// Adds one that has one user.
@@ -152,23 +157,7 @@ impl Originals {
     }
 }
 
-impl LastOriginal {
-    fn unchanged(&self) -> Unchanged {
-        Unchanged {
-            index: self.index,
-            is_call: self.is_call,
-            are_nops: self.are_nops,
-        }
-    }
-}
-
-/// Whether the bytes that a sequence displaces at the site are nops, and end where the site ends.
-pub(super) fn are_nops(site: &Site, displaced: &[u8]) -> bool {
-    // protection: only-nops-are-skipped
-    displaced.len() == site.reserved().as_usize() && verify::are_nops(site.module().arch(), displaced)
-}
-
 /// Whether it is a call site.
-pub(super) fn is_call(site: &Site) -> bool {
+fn is_call(site: &Site) -> bool {
     site.shape().kind() == SiteKind::Call
 }

@@ -217,7 +217,7 @@ impl<'a> Preparation<'a> {
             (_, status) => state::check_changeable(self.site, status)?,
         }
         // protection: call-sites-are-only-retargeted
-        if self.state.lasting.is_call {
+        if self.state.lasting.facts.is_call {
             return calls::change(self, request).map(Some);
         }
         if self.site.module().is_live() {
@@ -373,7 +373,7 @@ impl<'a> Preparation<'a> {
         let lasting = &self.state.lasting;
         state::check_changeable(self.site, self.old.status).ok()?;
         let (kind, place) = match (&lasting.live, self.site.module().is_live()) {
-            _ if lasting.is_call => return None,
+            _ if lasting.facts.is_call => return None,
             (Some(armed), true) if !sequence.is_in_place_only() => {
                 let kind = lasting.armed_kind().filter(|_| sequence.outline().is_whole());
                 (kind, CodePlace::Stub(armed.patchable_jump))

@@ -13,7 +13,7 @@ use super::installed::{Held, Installed, InstalledRoom, Stub};
 use super::journal::{Journal, JournalEntry, Record};
 use super::live::{Armed, LiveRoom, Settling};
 use super::observe::CodeOwner;
-use super::originals::{Originals, are_nops, is_call};
+use super::originals::{Originals, SiteFacts};
 use super::retire::{RetireList, RetiredCode};
 pub(super) use super::state_table::StateIndex;
 use super::state_table::{Places, StateTable};
@@ -74,10 +74,7 @@ pub(super) struct Lasting {
     is_listed: bool,
     /// What few sites have.
     rare: Option<Box<Rare>>,
-    /// Whether it is a call site. It is asked for each change.
-    pub(super) is_call: bool,
-    /// Whether it displaces nops only, which a thread that resumes need not execute.
-    displaces_nops: bool,
+    pub(super) facts: SiteFacts,
     /// The number of its kind, if it has one, once somebody has asked: see [`super::templates`].
     pub(super) kind: OnceCell<Option<u32>>,
     /// The number of the template that was filled last for it.
@@ -97,7 +94,7 @@ struct Rare {
 
 impl Lasting {
     /// Of a site that has not been changed yet.
-    fn new(site: &Site, (is_call, displaces_nops): (bool, bool), live: Option<Box<Armed>>) -> Self {
+    fn new(site: &Site, facts: SiteFacts, live: Option<Box<Armed>>) -> Self {
         Self {
             range: site.range(),
             exit_stubs: ExitStubList::new(),
@@ -105,8 +102,7 @@ impl Lasting {
             live,
             is_listed: false,
             rare: None,
-            is_call,
-            displaces_nops,
+            facts,
             kind: OnceCell::new(),
             template: Cell::default(),
         }
@@ -156,7 +152,7 @@ impl<'s> SiteState<'s> {
     /// Where a thread goes on that resumes as if the site, whose state this is, still held that.
     #[inline]
     pub(super) fn resumption(self, site: &'s Site) -> ExitResumption<'s> {
-        match self.lasting.displaces_nops {
+        match self.lasting.facts.displaces_nops {
             true => ExitResumption::At(self.lasting.range.end()),
             false => ExitResumption::Displaced(self.displaced(site)),
         }
@@ -288,8 +284,8 @@ impl States {
             .of(site, Some(armed.patchable_jump));
         let installed = Held::Own(Box::new(Installed::original(&armed.form, &[])));
         let (_, place) = self.insert(site, installed);
-        let known = (is_call(site), are_nops(site, &armed.displaced));
-        let lasting = place.insert(Lasting::new(site, known, Some(Box::new(armed))));
+        let facts = SiteFacts::of(site, &armed.displaced);
+        let lasting = place.insert(Lasting::new(site, facts, Some(Box::new(armed))));
         lasting.kind = kind.into();
     }
 
@@ -356,12 +352,11 @@ impl States {
         let expected = mem::take(&mut self.expected);
         self.make_room(expected);
         // protection: old-bytes-are-compared-before-the-first-patch
-        let unchanged = self.originals.of(site)?;
-        let (index, lasting) = self.insert(site, Held::Original(unchanged.index));
+        let (original, facts) = self.originals.of(site)?;
+        let (index, lasting) = self.insert(site, Held::Original(original));
         // Where it stays: what is made first and copied then waits for all that is still to be written
         // before it.
-        let known = (unchanged.is_call, unchanged.are_nops);
-        *lasting = Some(Lasting::new(site, known, None));
+        *lasting = Some(Lasting::new(site, facts, None));
         Ok(index)
     }
 

@@ -292,7 +292,7 @@ fn each(
 fn plan(states: &States, index: StateIndex, site: Site, epoch: u64) -> Result<Option<Settling>> {
     let state = states.at(index).expect("the site was found with its state");
     let planned = match &state.lasting.live {
-        _ if state.lasting.is_call => None,
+        _ if state.lasting.facts.is_call => None,
         Some(armed) if !armed.is_trapped => plan_in_place(state, &site, armed)?,
         _ => plan_as_jump(state, &site)?,
     };
