@@ -241,3 +241,27 @@ fn each_site_resumes_with_what_it_held() {
     assert_eq!(after, before);
     assert_eq!(lab.deopts.load(Ordering::Relaxed), 6);
 }
+
+/// An instruction that depends on where it is, of as many bytes as what was copied before.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn instructions_that_read_their_address_do_so_after_others_of_their_length() {
+    let lab = Lab::new();
+    // leaq 256(%rip),%rax
+    let reads = [0x48, 0x8d, 0x05, 0, 1, 0, 0];
+    let mut functions: Vec<Written> = (0..4).map(identity).collect();
+    for (number, function) in functions.iter_mut().enumerate() {
+        let work: &[u8] = if number % 2 == 0 { HOST.increment } else { &reads };
+        function.bytes = [work, &nops()[work.len()..], HOST.ret].concat();
+        function.shape = CallShape::shadow(RESERVED);
+    }
+    let text = Text::new(&functions);
+    let module = lab.register(&text, &functions);
+    let results = || module.sites().map(|site| call(&site, 7)).collect::<Vec<u64>>();
+    let before = results();
+    for function in module.functions() {
+        lab.engine.invalidate(&function).unwrap();
+    }
+    assert_eq!(results(), before);
+    assert_eq!(lab.deopts.load(Ordering::Relaxed), 4);
+}
