@@ -108,7 +108,8 @@ impl Journal {
             // protection: journal-is-bounded
             if self.ring.len() < self.capacity {
                 if self.ring.is_empty() {
-                    // A ring that grows copies what it has, again and again.
+                    // A ring that grows copies what it has, again and again: a twentieth of the first patches of
+                    // 64 sites.
                     self.ring.reserve(self.capacity.min(CAPACITY));
                 }
                 self.ring.push(RingEntry::without_bytes(number, time, &record));

@@ -4,7 +4,8 @@
 //! same. Nothing is allocated for each; but a counted pointer to what they share is counted up when a
 //! site gets its state, and down when it is changed: two locked instructions, a thirtieth of what a
 //! first patch takes. Approach: sites have the number of what they share in a list, which is changed
-//! behind the engine's lock and counts them itself.
+//! behind the engine's lock and counts them itself. What else is to be known of a site for its changes
+//! is found with that, mostly for one that is like it.
 //!
 //! Invariants: what is in the list has a user, and has no stub; it is never changed.
 
@@ -35,7 +36,7 @@ struct Original {
 }
 
 /// What the site held that was asked about last. Where calls return to in it depends on the bytes, the
-/// architecture and the length alone.
+/// architecture and the length alone; so does whether it is nops.
 struct LastOriginal {
     form: (ModuleId, u32),
     facts: SiteFacts,

@@ -113,6 +113,7 @@ fn functions() -> [Figure; 2] {
     interleave(effort, [&mut ours, &mut least(5 * FUNCTIONS)])
 }
 
+/// The least that so many sites take which are changed for the first time.
 fn least(sites: usize) -> impl FnMut() -> Duration {
     let (changes, publisher) = (FirstChanges::new(sites), Publisher::new());
     move || {
