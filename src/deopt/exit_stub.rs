@@ -64,8 +64,11 @@ pub(super) fn stack(arch: Arch, context: &ExitStubContext, capture: u64) -> Cow<
 pub(super) struct InBlock {
     /// Of blocks whose exit stubs resume by a jump.
     pub(super) form: BlockForm,
-    /// Of blocks whose exit stubs have room for the instructions of most sites.
-    pub(super) moving: BlockForm,
+    /// Of blocks whose exit stubs have room for instructions, the shortest first; the last have room
+    /// for those of most sites.
+    pub(super) moving: &'static [BlockForm],
+    /// So many bytes are around these instructions: what enters, and the jump.
+    pub(super) around: u64,
     /// How far from its start the capture routine returns to.
     pub(super) returns: u64,
     pub(super) stack: &'static [StackAt],
@@ -205,12 +208,16 @@ mod tests {
     /// The code of a room.
     fn in_room(arch: Arch, at: CodeAddr, shared: CodeAddr, to: CodeAddr) -> Option<Vec<u8>> {
         let in_block = in_block(arch);
-        assert!(in_block.form.room <= in_block.moving.room && in_block.form.shared == in_block.moving.shared);
+        assert!(in_block.moving.iter().is_sorted_by_key(|form| form.room));
+        for moving in in_block.moving {
+            assert!(in_block.form.room <= moving.room && in_block.form.shared == moving.shared);
+        }
         let mut room = alloc::vec![0; in_block.form.room as usize];
         let mut code = RoomCode::new(&mut room, at);
         (in_block.enter)(&mut code, shared);
         (in_block.jump)(&mut code, to)?;
         let len = code.len();
+        assert_eq!(len as u64, in_block.around);
         room.truncate(len);
         Some(room)
     }
@@ -261,10 +268,14 @@ mod tests {
     /// What is before it is found as what is behind it, by every exit stub of the largest block.
     #[test]
     fn every_room_finds_what_is_shared() {
-        let both = |arch| [in_block(arch).form, in_block(arch).moving].map(|form| (arch, form));
+        let all = |arch| {
+            let InBlock { form, moving, .. } = in_block(arch);
+            let forms = core::iter::once(&form).chain(moving);
+            forms.map(|form| (arch, *form)).collect::<Vec<_>>()
+        };
         for (arch, form) in [Arch::X86_64, Arch::AArch64, Arch::RiscV64]
             .into_iter()
-            .flat_map(both)
+            .flat_map(all)
         {
             let BlockForm { shared, room } = form;
             for number in 0..8192 / u64::from(room) {

@@ -54,8 +54,8 @@ pub(super) struct BlockExits {
 /// How what a site held is done by its exit stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Displaced {
-    /// They are copied.
-    Copied,
+    /// So many of the bytes are copied; nops are behind them.
+    Copied(usize),
     /// They are relocated.
     Relocated,
 }
@@ -73,7 +73,7 @@ const KNOWN: usize = 64;
 
 thread_local! {
     static LAST: RefCell<KnownDisplaced> = const {
-        RefCell::new(KnownDisplaced { bytes: [0; KNOWN], len: 0, are: Displaced::Copied })
+        RefCell::new(KnownDisplaced { bytes: [0; KNOWN], len: 0, are: Displaced::Copied(0) })
     };
 }
 
@@ -116,9 +116,18 @@ impl BlockExits {
         match resumption {
             ExitResumption::At(_) => Some(in_block.form),
             ExitResumption::Displaced(bytes) => {
-                // What is in front of them has more bytes than this.
-                let least = in_block.returns + bytes.len() as u64;
-                (least <= in_block.moving.room.into()).then_some(in_block.moving)
+                let are = Displaced::of(bytes);
+                let len = match are {
+                    Displaced::Copied(used) => used,
+                    Displaced::Relocated => bytes.len(),
+                };
+                let fits = |form: &&BlockForm| in_block.around + len as u64 <= form.room.into();
+                let mut forms = in_block.moving.iter().filter(fits).copied();
+                match are {
+                    Displaced::Copied(_) => forms.next(),
+                    // They may become longer.
+                    Displaced::Relocated => forms.last(),
+                }
             }
         }
     }
@@ -143,10 +152,8 @@ impl Displaced {
     }
 
     fn found(bytes: &[u8]) -> Self {
-        match backend_of(host()).are_same_anywhere(bytes) {
-            true => Self::Copied,
-            false => Self::Relocated,
-        }
+        let used = backend_of(host()).same_anywhere(bytes);
+        used.map_or(Self::Relocated, Self::Copied)
     }
 }
 
@@ -218,8 +225,9 @@ impl ExitBlock for Arc<ExitTable> {
                 let from = request.site.addr();
                 let to = CodeAddr::new(from.get() + bytes.len() as u64);
                 match Displaced::of(bytes) {
-                    Displaced::Copied => code
-                        .put_if_room(bytes)
+                    Displaced::Copied(used) => bytes
+                        .get(..used)
+                        .and_then(|used| code.put_if_room(used))
                         .and_then(|()| (in_block.jump)(&mut code, to)),
                     Displaced::Relocated => {
                         let moved = backend_of(host()).relocate(code.next(), from, bytes);
@@ -332,5 +340,27 @@ impl EnteredExit {
             Self::Alone(role, site) => (*role, &**site),
             Self::InBlock(entry) => (entry.get().role, entry),
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_site_held_is_in_the_shortest_room_that_holds_it() {
+        let room = |bytes: &[u8]| BlockExits::form(ExitResumption::Displaced(bytes)).map(|form| form.room);
+        // `ret`, a byte each.
+        let rooms = [1, 18, 19, 34, 35].map(|len| room(&vec![0xc3; len]));
+        assert_eq!(rooms, [Some(40), Some(40), Some(56), Some(56), None]);
+        // Nops behind the last instruction that does something take no room.
+        let nops = |before: &[u8]| room(&[before, &[0x90; 60][..]].concat());
+        assert_eq!(
+            [nops(&[]), nops(&[0xc3; 18]), nops(&[0xc3; 19])],
+            [Some(40), Some(40), Some(56)]
+        );
+        // A short `jne` becomes a long one.
+        assert_eq!(room(&[0x75, 0x10]), Some(56));
     }
 }

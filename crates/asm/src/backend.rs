@@ -356,10 +356,11 @@ pub trait Backend: Sync {
     /// [`Error::Relocation`](crate::Error::Relocation): one of them means something else there.
     fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Vec<u8>>;
 
-    /// Whether these are whole instructions that are the same at every address, so that relocating
-    /// copies them. Where it is not known they are said not to be.
-    fn are_same_anywhere(&self, _bytes: &[u8]) -> bool {
-        false
+    /// If these are whole instructions that are the same at every address, so that relocating copies
+    /// them: how many bytes those have that do something; nops are behind them. `None` also where it is
+    /// not known.
+    fn same_anywhere(&self, _bytes: &[u8]) -> Option<usize> {
+        None
     }
 }
 

@@ -58,7 +58,8 @@ pub(in crate::deopt) const STACK: [StackAt; 5] = [
 /// In a block.
 pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
     form: BlockForm { shared: 32, room: 32 },
-    moving: BlockForm { shared: 32, room: 64 },
+    moving: &[BlockForm { shared: 32, room: 64 }],
+    around: 32,
     returns: 20,
     stack: &STACK,
     enter,

@@ -109,10 +109,11 @@ pub(in crate::deopt) const fn in_block(arch: Arch) -> InBlock {
             shared: 112,
             room: 40,
         },
-        moving: BlockForm {
+        moving: &[BlockForm {
             shared: 112,
             room: 96,
-        },
+        }],
+        around: 40,
         returns: 20,
         stack: &const { stack_until(36) },
         enter: match arch {

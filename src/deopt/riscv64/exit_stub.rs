@@ -56,7 +56,8 @@ pub(in crate::deopt) const STACK: [StackAt; 5] = [
 /// In a block.
 pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
     form: BlockForm { shared: 16, room: 48 },
-    moving: BlockForm { shared: 16, room: 96 },
+    moving: &[BlockForm { shared: 16, room: 96 }],
+    around: 44,
     returns: 28,
     stack: &STACK,
     enter,

@@ -57,7 +57,8 @@ pub(in crate::deopt) const STACK: [StackAt; 5] = [
 /// In a block.
 pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
     form: BlockForm { shared: 16, room: 56 },
-    moving: BlockForm { shared: 16, room: 96 },
+    moving: &[BlockForm { shared: 16, room: 96 }],
+    around: 50,
     returns: 32,
     stack: &STACK,
     enter,

@@ -3,16 +3,15 @@
 //! ```text
 //!     lea  rsp, [rsp - 128]      skip the red zone; no flag changes
 //!     push [rip + context]
-//!     call [rip + capture]       saves, calls the handler, restores, returns
-//!     lea  rsp, [rsp + 136]
+//!     call [rip + capture]       saves, calls the handler, restores; its `ret 136` raises rsp
 //!     ...                        resume
 //!     .p2align 3
 //! context: .quad
 //! capture: .quad
 //! ```
 //!
-//! In a block the two addresses are in front of all exit stubs, which are 32 bytes each, or 64 where
-//! they execute what the site held.
+//! In a block the two addresses are in front of all exit stubs, which are 24 bytes each, and 40 or 56
+//! where they execute what the site held.
 
 use alloc::vec::Vec;
 
@@ -27,28 +26,33 @@ use patchpoint_asm::x86_64::X86_64;
 /// `lea rsp, [rsp - 128]`
 // protection: exit-stub-skips-the-red-zone
 const SKIP_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
-/// `lea rsp, [rsp + 136]`: the context and the red zone.
-// protection: exit-stub-skips-the-red-zone (2)
-const DROP: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 136, 0, 0, 0];
 /// Opcodes of `push [rip + disp32]`, `call [rip + disp32]`, `jmp [rip + disp32]`.
 const PUSH: [u8; 2] = [0xff, 0x35];
 const CALL: [u8; 2] = [0xff, 0x15];
 const JUMP: [u8; 2] = [0xff, 0x25];
 const JUMP_NEAR: u8 = 0xe9;
 
-/// The fields of [`StackAt`](crate::engine::StackAt). There is no link register.
+/// The fields of [`StackAt`](crate::engine::StackAt). There is no link register. Where the routine
+/// returns to, the stack is the site's again; while it runs, unwinders look up the byte before its
+/// return address, which is of the call.
 pub(in crate::deopt) const STACK: [StackAt; 4] = [
     stack_at(0, 0, None),
     stack_at(5, 128, None),
     stack_at(11, 136, None),
-    stack_at(25, 0, None),
+    stack_at(HEAD as u32, 0, None),
 ];
 
-/// In a block: two rooms to a cache line.
+/// In a block. Rooms are as short as they can be, though some cross a cache line: page faults of
+/// memory for exit stubs are a fifth of invalidating many functions, and an exit saves kilobytes.
+/// 17 bytes enter, 5 jump. 40 bytes have room for 18 more, as LLVM's call; 56 for 34, as most shadows.
 pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
-    form: BlockForm { shared: 32, room: 32 },
-    moving: BlockForm { shared: 32, room: 64 },
-    returns: 17,
+    form: BlockForm { shared: 16, room: 24 },
+    moving: &[
+        BlockForm { shared: 16, room: 40 },
+        BlockForm { shared: 16, room: 56 },
+    ],
+    around: HEAD + 5,
+    returns: HEAD,
     stack: &STACK,
     enter,
     jump: put_jump,
@@ -62,7 +66,6 @@ fn enter(code: &mut RoomCode<'_>, shared: CodeAddr) {
     let ([p0, p1], [a, b, c, d]) = (PUSH, (data - 11).to_le_bytes());
     let ([c0, c1], [e, f, g, h]) = (CALL, (data + 8 - 17).to_le_bytes());
     code.put(&[r0, r1, r2, r3, r4, p0, p1, a, b, c, d, c0, c1, e, f, g, h]);
-    code.put(&DROP);
 }
 
 fn put_jump(code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
@@ -71,7 +74,8 @@ fn put_jump(code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
     code.put_if_room(&[JUMP_NEAR, a, b, c, d])
 }
 
-const HEAD: u64 = 5 + 6 + 6 + 8;
+/// Up to where the routine returns to.
+const HEAD: u64 = 5 + 6 + 6;
 /// The longer form of a jump: the instruction and its address.
 const LONGEST_JUMP: u64 = 6 + 8;
 /// Alignment, and two addresses.
@@ -101,7 +105,6 @@ pub(in crate::deopt) fn assemble(
     out.extend(SKIP_RED_ZONE);
     indirect(&mut out, PUSH, data);
     indirect(&mut out, CALL, data + 8);
-    out.extend(DROP);
     out.extend(resume);
     // Never executed; a trap says so.
     out.resize(data, 0xcc);

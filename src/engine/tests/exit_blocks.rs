@@ -184,7 +184,8 @@ fn resumes_its_work(reserved: u32) -> bool {
     let mut function = identity(1);
     let (add, len) = (HOST.increment, reserved as usize);
     let nops = HOST.nop.repeat(len / HOST.nop.len());
-    function.bytes = [add, &nops[add.len()..], HOST.ret].concat();
+    // At its end: nops behind the last instruction take no room.
+    function.bytes = [&nops[add.len()..], add, HOST.ret].concat();
     function.shape = CallShape::shadow(reserved);
     let functions = [function];
     let text = Text::new(&functions);

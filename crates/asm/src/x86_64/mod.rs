@@ -85,7 +85,7 @@ impl Backend for X86_64 {
         relocate::relocate(at, addr, bytes)
     }
 
-    fn are_same_anywhere(&self, bytes: &[u8]) -> bool {
-        relocate::are_same_anywhere(bytes)
+    fn same_anywhere(&self, bytes: &[u8]) -> Option<usize> {
+        relocate::same_anywhere(bytes)
     }
 }

@@ -86,11 +86,19 @@ fn is_nop(one: &Instruction) -> bool {
     one.mnemonic() == Mnemonic::Nop
 }
 
-/// Whether all of these are such instructions.
-pub(crate) fn are_same_anywhere(bytes: &[u8]) -> bool {
-    let mut instructions = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE).into_iter();
-    // protection: only-what-is-the-same-is-copied
-    instructions.all(|one| !one.is_invalid() && !depends_on_its_address(&one))
+/// If all of these are such instructions: how many bytes there are up to the last that is no nop.
+pub(crate) fn same_anywhere(bytes: &[u8]) -> Option<usize> {
+    let mut used = 0;
+    for one in Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE) {
+        // protection: only-what-is-the-same-is-copied
+        if one.is_invalid() || depends_on_its_address(&one) {
+            return None;
+        }
+        if !is_nop(&one) {
+            used = one.next_ip() as usize;
+        }
+    }
+    Some(used)
 }
 
 fn depends_on_its_address(one: &Instruction) -> bool {
@@ -164,11 +172,11 @@ mod tests {
             (&[0x06], false),
         ];
         for (bytes, same) in code {
-            assert_eq!(are_same_anywhere(bytes), same, "{bytes:x?}");
+            let used = bytes.strip_suffix(&[0x90]).unwrap_or(bytes);
+            assert_eq!(same_anywhere(bytes), same.then_some(used.len()), "{bytes:x?}");
             let moved = relocate(to, from, bytes);
             if same {
-                let bytes = bytes.strip_suffix(&[0x90]).unwrap_or(bytes);
-                assert_eq!(moved.unwrap()[..bytes.len()], *bytes);
+                assert_eq!(moved.unwrap()[..used.len()], *used);
             }
         }
     }
