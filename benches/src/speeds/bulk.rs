@@ -12,6 +12,7 @@ use crate::limits::{self, FirstChanges};
 use crate::made::SyntheticModules;
 use crate::many;
 use crate::measure::{Effort, Figure, interleave, time};
+use crate::memory;
 use crate::pages;
 use crate::subject;
 
@@ -24,6 +25,7 @@ const LEAST: &str = "the memory that this reads and writes at least the first ti
 
 /// All rows.
 pub(super) fn all() -> Vec<Speed> {
+    memory::keep_freed();
     let alone = |what, [ours, least]: [Figure; 2], goal| Speed {
         what,
         ours,
