@@ -16,12 +16,15 @@
 
 use std::borrow::Cow;
 use std::iter;
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::Shared;
+use super::batch::SiteBatch;
 use super::exit_stub::{ExitStub, ExitStubList};
 use super::fault::FirstFault;
 use super::installed::{Held, Installed, InstalledRoom, Stub};
@@ -48,7 +51,7 @@ pub(super) enum Side {
 
 /// What is written of a site: the bytes at an address before and after. They lie beside each other,
 /// and those of one site beside those of the next, so that comparing and writing a transaction
-/// reads memory in its order: as parts of [`SiteChange`], a batch takes two fifths longer.
+/// reads memory in its order: as parts of [`SiteChange`], a large transaction takes two fifths longer.
 pub(super) struct SiteWrite {
     pub(super) at: CodeAddr,
     old: Bytes,
@@ -56,6 +59,14 @@ pub(super) struct SiteWrite {
 }
 
 impl SiteWrite {
+    pub(super) fn new(at: CodeAddr, old: &[u8], new: &[u8]) -> Self {
+        Self {
+            at,
+            old: short::of(old),
+            new: short::of(new),
+        }
+    }
+
     #[inline(always)] // Most know at compile time which side they want.
     pub(super) fn side(&self, side: Side) -> &[u8] {
         match side {
@@ -98,7 +109,7 @@ const _: () = assert!(size_of::<SiteChange>() <= 128);
 impl SiteChange {
     /// Room for one, before it is written.
     #[inline]
-    fn room() -> Self {
+    pub(super) fn room() -> Self {
         Self {
             site: SiteKey {
                 module: ModuleId(0),
@@ -299,6 +310,10 @@ impl SameMemory {
 /// The changes of a transaction, and what they are together.
 pub(super) struct ChangeSet {
     pub(super) changes: Vec<SiteChange>,
+    /// Sites that have no change of their own, all of them quiescent: see [`super::batch`].
+    pub(super) batches: Vec<SiteBatch>,
+    /// The numbers of those that were committed.
+    pub(super) installed_batches: Vec<u32>,
     /// In the order in which changes came; the same is there again where another was in between.
     modules: SmallVec<[Module; 1]>,
     /// What is written of each.
@@ -353,6 +368,8 @@ impl Default for ChangeSet {
     fn default() -> Self {
         Self {
             changes: Vec::new(),
+            batches: Vec::new(),
+            installed_batches: Vec::new(),
             modules: SmallVec::new(),
             writes: Vec::new(),
             quiescent: 0,
@@ -427,18 +444,24 @@ fn note(
     Ok(())
 }
 
-/// Adds a range to those that are published. One that begins where the last ends, as rooms of one block
-/// do, is published with that.
+/// Adds a range to those that are published. One that begins near the end of the last, as rooms of one
+/// block and most sites of a batch do, is published with that and what is between them.
 #[inline]
 fn publish_too(ranges: &mut Vec<CodeRange>, range: CodeRange) {
-    if let Some(last) = ranges.last_mut().filter(|last| last.end() == range.start()) {
-        if let Some(both) = CodeRange::new(last.start(), last.len() + range.len()) {
-            *last = both;
+    let last = ranges.last_mut().filter(|last| last.start() <= range.start());
+    if let Some(last) = last {
+        let whole = CodeRange::new(last.start(), range.end().distance_from(last.start()) as u64);
+        let gap = range.start().distance_from(last.end()) as u64;
+        if let Some(whole) = whole.filter(|_| gap < NEAR) {
+            *last = whole;
             return;
         }
     }
     ranges.push(range);
 }
+
+/// In bytes: what is between has one or two cache lines, on the pages of both.
+const NEAR: u64 = 64;
 
 /// The module of a change of a transaction that has sites in these.
 fn module<'m>(modules: &'m [Module], change: &SiteChange) -> &'m Module {
@@ -495,6 +518,65 @@ impl ChangeSet {
         note(&mut self.memories, (writes, ranges), (site, change), old)
     }
 
+    /// Adds a batch of at most so many sites behind this one, whose change was added last; returns how
+    /// many sites it has. `kind` is that of the way to an exit stub there.
+    ///
+    /// # Errors
+    /// An exit stub cannot be made.
+    #[inline(never)] // Few transactions have batches.
+    pub(super) fn batch_behind(
+        &mut self,
+        site: &Site,
+        of: (&Shared, &States),
+        kind: u32,
+        most: u32,
+    ) -> Boxed<u32> {
+        let like = self.changes.last().expect("one has just been added");
+        let Some(batch) = SiteBatch::behind((site, like), of, kind, most)? else {
+            return Ok(0);
+        };
+        // protection: exit-stubs-of-batches-are-published
+        for range in batch.exit_stubs() {
+            publish_too(&mut self.of_stubs, range);
+        }
+        let len = batch.len() as u32;
+        self.batches.push(batch);
+        Ok(len)
+    }
+
+    /// How many sites are changed.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        let in_batches: usize = self.batches.iter().map(SiteBatch::len).sum();
+        self.changes.len() + in_batches
+    }
+
+    /// Makes changes of its own of each site of a batch, behind the others: of a transaction that has
+    /// failed, for whoever tells why.
+    #[cold]
+    pub(super) fn take_batches_apart(&mut self, states: &mut States) {
+        for batch in mem::take(&mut self.batches) {
+            batch.into_changes(states, |change, write| {
+                self.changes.push(change);
+                self.writes.push(write);
+            });
+        }
+    }
+
+    /// Moves the changes from that number on, which are of quiescent sites, before those of live ones. What
+    /// was noted by number is then told.
+    #[cold]
+    pub(super) fn put_before_live(&mut self, from: usize) {
+        let live = from - self.quiescent;
+        let moved = self.changes.get_mut(self.quiescent..);
+        moved
+            .or_abort("quiescent changes are some of all")
+            .rotate_left(live);
+        let moved = self.writes.get_mut(self.quiescent..);
+        moved.or_abort("each change has a write").rotate_left(live);
+        self.quiescent += self.changes.len() - from;
+    }
+
     /// Whether the module that was kept last is that of this site.
     #[inline]
     pub(super) fn has_module(&self, site: &Site) -> bool {
@@ -539,7 +621,15 @@ impl ChangeSet {
         let first = self.memories.first().map(|memory| &memory.changes);
         self.is_of_one_memory = first == Some(&(0..self.changes.len()));
         let longest = self.writes.iter().map(|write| write.new.len());
+        let longest = longest.chain(self.batches.iter().map(SiteBatch::site_len));
         self.found.make_room(longest.fold(0, usize::max));
+        // protection: sites-of-batches-are-published
+        if !self.batches.is_empty() {
+            let mut of_batches = Vec::new();
+            let sites = self.batches.iter().flat_map(SiteBatch::sites);
+            sites.for_each(|site| publish_too(&mut of_batches, site));
+            self.ranges.append(&mut of_batches);
+        }
         self.of_sites = self.ranges.len();
         // protection: stubs-are-published-with-their-sites
         if !self.of_stubs.is_empty() {
@@ -622,7 +712,7 @@ impl ChangeSet {
     /// Whether there are changes, all of them of live sites, so that no thread has to be stopped.
     #[inline]
     pub(super) fn is_live(&self) -> bool {
-        self.quiescent == 0 && !self.changes.is_empty()
+        self.quiescent == 0 && !self.changes.is_empty() && self.batches.is_empty()
     }
 
     /// What was committed, for the journal.
@@ -651,6 +741,8 @@ impl ChangeSet {
         }
         // protection: room-has-no-changes
         self.changes.clear();
+        self.batches.clear();
+        self.installed_batches.clear();
         self.writes.clear();
         while self.memories.len() > 1 {
             self.memories.pop();

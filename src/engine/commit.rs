@@ -83,7 +83,7 @@ impl<'e> Prepared<'e> {
             return Ok(Receipt::default());
         };
         let receipt = Receipt {
-            sites: set.changes.len(),
+            sites: set.len(),
             invalidated: set.invalidated.len(),
         };
         if set.changes.is_empty() {
@@ -148,7 +148,7 @@ impl ChangeSet {
     fn refuse(
         &mut self,
         shared: &Shared,
-        states: &States,
+        states: &mut States,
         error: Error,
         since: Option<Instant>,
     ) -> Box<Error> {
@@ -160,6 +160,9 @@ impl ChangeSet {
     pub(super) fn release(&mut self, shared: &Shared) {
         for change in &mut self.changes {
             shared.release(mem::take(&mut change.exit_stubs), change.take_stub());
+        }
+        for batch in self.batches.drain(..) {
+            batch.release(shared);
         }
     }
 
@@ -306,6 +309,7 @@ impl ChangeSet {
 
     #[inline(never)] // Few transactions ask.
     fn have_any_run(&self) -> bool {
+        // A batch is of the module of a change before it.
         self.changes.iter().any(|change| self.has_run(change))
     }
 
@@ -362,6 +366,16 @@ impl ChangeSet {
         for change in &mut self.changes {
             states.exchange(change.index, &mut change.installed, version);
         }
+        if !self.batches.is_empty() {
+            self.install_batches(states);
+        }
+    }
+
+    #[inline(never)] // Few transactions have any: it takes 26 instructions of the others.
+    fn install_batches(&mut self, states: &mut States) {
+        for batch in self.batches.drain(..) {
+            self.installed_batches.push(states.install_batch(batch));
+        }
     }
 
     /// Keeps new exit stubs with their sites, and finds a place for the stubs of what was replaced.
@@ -395,7 +409,11 @@ impl ChangeSet {
         time: Option<Instant>,
     ) -> Box<Error> {
         let mut set = set;
+        let with_own = set.changes.len();
+        set.take_batches_apart(states);
         let error = fault::explain(&mut set);
+        // protection: sites-of-batches-are-not-live
+        set.put_before_live(with_own);
         // protection: lost-sites-are-refused
         set.mark_lost(states);
         // Notes are rolled back.

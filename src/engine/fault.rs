@@ -4,9 +4,8 @@
 //! is therefore noted by number, in room that was made before, and told in full when the threads go
 //! on.
 
-use super::change::{ChangeSet, Side, SiteChange, SiteWrite};
+use super::change::{ChangeSet, Side, SiteChange};
 use crate::Error;
-use crate::addr::CodeAddr;
 use crate::error::SiteName;
 use crate::invariant::OrAbort;
 use crate::memory;
@@ -69,19 +68,18 @@ impl FirstFault {
         }
     }
 
-    /// Notes what a site holds that does not hold this side of its change.
+    /// Notes what a site of so many bytes holds that does not hold this side of the change of that
+    /// number; the sites of batches come behind the others.
     #[cold]
     pub(super) fn note_changed(
         &mut self,
-        writes: &[SiteWrite],
-        number: usize,
-        side: Side,
-        read: impl FnOnce(CodeAddr, &mut [u8]) -> memory::Result<()>,
+        (number, side): (usize, Side),
+        len: usize,
+        read: impl FnOnce(&mut [u8]) -> memory::Result<()>,
     ) -> Noted {
-        let write = writes.get(number).or_abort(ONE_OF_CHANGES);
-        let room = self.bytes.get_mut(..write.side(side).len());
+        let room = self.bytes.get_mut(..len);
         let room = room.or_abort("there is room for the longest site");
-        let read = read(write.at, room);
+        let read = read(room);
         let changed = |()| Fault::Changed(number, side);
         self.note(read.map_or_else(|error| Fault::Refused(error.into()), changed))
     }

@@ -128,6 +128,14 @@ impl Journal {
         }
     }
 
+    /// Counts those of so many changes that the ring cannot hold with those behind them; how many they
+    /// are.
+    pub(super) fn skip_too_many(&mut self, count: usize) -> usize {
+        let too_many = count.saturating_sub(self.capacity);
+        self.recorded += too_many as u64;
+        too_many
+    }
+
     pub(super) fn entries(&self) -> Vec<JournalEntry> {
         let both = self.ring.split_at_checked(self.oldest);
         let (newer, older) = both.expect("the oldest change is in the ring");

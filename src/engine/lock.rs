@@ -26,6 +26,7 @@ use parking_lot::MutexGuard;
 use super::commit::Prepared;
 use super::lower::{Ahead, AllAhead};
 use super::observe::Boxed;
+use super::prepare::Conditions;
 use super::requests::Named;
 use super::state::States;
 use super::{Engine, Shared, prepare};
@@ -188,15 +189,15 @@ impl Shared {
         &self,
         engine: &'e Engine,
         changes: impl Named<'s>,
-        grace_period: bool,
+        conditions: Conditions,
         then: impl FnOnce(&mut States, Prepared<'e>) -> Boxed<R>,
     ) -> Result<R> {
         if self.contention.is_likely() {
-            return self.with_lowered(engine, changes, grace_period, then);
+            return self.with_lowered(engine, changes, conditions, then);
         }
         self.with_states(|states| {
             let changes = changes.find(&self.table, states)?;
-            let prepared = prepare::prepare::<false>(engine, states, changes, grace_period)?;
+            let prepared = prepare::prepare::<false>(engine, states, changes, conditions)?;
             then(states, prepared)
         })
     }
@@ -207,12 +208,12 @@ impl Shared {
         &self,
         engine: &'e Engine,
         changes: impl Named<'s>,
-        grace_period: bool,
+        conditions: Conditions,
         then: impl FnOnce(&mut States, Prepared<'e>) -> Boxed<R>,
     ) -> Result<R> {
         let (changes, ahead) = self.with_states(|states| {
             let changes = changes.find(&self.table, states)?;
-            let ahead = Ahead::look(self, states, changes.clone(), grace_period);
+            let ahead = Ahead::look(self, states, changes.clone(), conditions.grace_period);
             Ok((changes, ahead))
         })?;
         let mut ahead = AllAhead::lower(self, ahead);
@@ -224,7 +225,7 @@ impl Shared {
         meanwhile.into_iter().for_each(|meanwhile| meanwhile());
         let result = self.with_states(|states| {
             swap(&mut states.templates.get_mut().ahead, &mut ahead);
-            let prepared = prepare::prepare::<true>(engine, states, changes, grace_period);
+            let prepared = prepare::prepare::<true>(engine, states, changes, conditions);
             swap(&mut states.templates.get_mut().ahead, &mut ahead);
             then(states, prepared?)
         });

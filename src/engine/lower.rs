@@ -244,9 +244,9 @@ impl Ahead {
         grace_period: bool,
     ) -> Vec<Self> {
         let mut found = Vec::new();
-        let looked = requests.try_each(|site, request, _| {
+        let looked = requests.try_each(|site, request, _, _| {
             let (Request::Patch(sequence) | Request::Redirect(sequence)) = request else {
-                return Ok(());
+                return Ok(0);
             };
             let index = states.index_of(&site, || shared.check_registered(&site))?;
             let room = states.installed_room.take();
@@ -273,7 +273,7 @@ impl Ahead {
                 None => shared.release(exit_stubs, None),
             }
             states.installed_room.keep(new);
-            Ok(())
+            Ok(0)
         });
         // What is refused here is refused again where the change is prepared, and those behind it
         // with it.

@@ -19,7 +19,8 @@
 //! | record | makes it the state of the sites, tells observers, fills the journal | `commit`, `state`, `journal` |
 //!
 //! Between the fourth and the fifth there is one list: what is to become of each site, and which
-//! bytes are written for that, see `change`.
+//! bytes are written for that, see `change`; many sites that are invalidated together are in it as one,
+//! see `batch`.
 //!
 //! Invariants: what the engine believes a site to hold is compared with what it does hold before it
 //! is overwritten; a site that is invalidated stays so; offsets to which a return address may point
@@ -38,6 +39,7 @@
 //! found as ever; what is asked of their state is answered unless the lock was held when the child
 //! was made (see the methods).
 
+mod batch;
 mod builder;
 mod calls;
 mod change;
@@ -104,6 +106,7 @@ use exit_stub::{ExitStub, ExitStubList};
 use installed::Stub;
 use lock::Contention;
 use observe::Observers;
+use prepare::Conditions;
 use requests::{ById, IfInvalid, Named, One, Request};
 use retire::{RetiredCode, Until};
 use state::States;
@@ -234,8 +237,12 @@ impl Engine {
     /// them.
     fn change<'s>(&self, changes: impl Named<'s>) -> Result<Receipt> {
         // protection: one-lock-over-a-patch
+        let conditions = Conditions {
+            grace_period: false,
+            at_once: true,
+        };
         self.shared
-            .with_prepared(self, changes, false, |states, prepared| {
+            .with_prepared(self, changes, conditions, |states, prepared| {
                 let receipt = prepared.commit_with(states)?;
                 states.file();
                 Ok(receipt)
@@ -354,7 +361,7 @@ impl Engine {
     /// it. In a fork's child whose parent was changing sites, [`Status::Lost`]: it is not known.
     #[must_use]
     pub fn status(&self, site: &Site) -> Status {
-        let Some(states) = self.shared.look() else {
+        let Some(mut states) = self.shared.look() else {
             return Status::Lost;
         };
         let mine = self.shared.check_registered(site).is_ok();
@@ -385,7 +392,7 @@ impl Engine {
     /// was changing sites.
     #[must_use]
     pub fn stub_bytes(&self, site: &Site) -> u64 {
-        let Some(states) = self.shared.look() else {
+        let Some(mut states) = self.shared.look() else {
             return 0;
         };
         let mine = self.shared.check_registered(site).is_ok();
@@ -397,7 +404,7 @@ impl Engine {
     /// registered. 0 in a fork's child whose parent was changing sites.
     #[must_use]
     pub fn reclaimed_bytes(&self, site: &Site) -> u64 {
-        let Some(states) = self.shared.look() else {
+        let Some(mut states) = self.shared.look() else {
             return 0;
         };
         let mine = self.shared.check_registered(site).is_ok();

@@ -346,7 +346,7 @@ impl Shared {
 
     /// A transaction that began then was refused; returns why.
     #[cold]
-    pub(super) fn refused(&self, states: &States, error: Error, since: Option<Instant>) -> Error {
+    pub(super) fn refused(&self, states: &mut States, error: Error, since: Option<Instant>) -> Error {
         if let Some(since) = since {
             let after = since.elapsed();
             let site = error.site().map(|site| site.addr);
@@ -374,7 +374,7 @@ impl Shared {
     }
 
     /// Tells that a module was registered, and its sites armed.
-    pub(super) fn tell_registered(&self, module: &Module, states: &States) {
+    pub(super) fn tell_registered(&self, module: &Module, states: &mut States) {
         if !self.observers.any() {
             return;
         }

@@ -9,10 +9,11 @@
 //!
 //! Invariants: what is in the list has a user, and has no stub; it is never changed.
 
+use super::exits::ExitResumption;
 use super::installed::Installed;
 use super::state::returns_of;
 use crate::Result;
-use crate::addr::Len;
+use crate::addr::{CodeAddr, Len};
 use crate::arch::{Arch, SiteKind};
 use crate::site::{ModuleId, Site};
 use crate::verify;
@@ -63,6 +64,21 @@ impl SiteFacts {
             is_call: is_call(site),
             // protection: only-nops-are-skipped
             displaces_nops: is_whole && verify::are_nops(site.module().arch(), displaced),
+        }
+    }
+}
+
+impl SiteFacts {
+    /// Where a thread goes on that resumes as if the site still held that.
+    #[inline]
+    pub(super) fn resumption<'s>(
+        self,
+        end: CodeAddr,
+        displaced: impl FnOnce() -> &'s [u8],
+    ) -> ExitResumption<'s> {
+        match self.displaces_nops {
+            true => ExitResumption::At(end),
+            false => ExitResumption::Displaced(displaced()),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::observe::{Boxed, CodeOwner, Event};
 use super::requests::{IfInvalid, Request, Requests};
 use super::state::{self, SiteState, StateIndex, States, Status};
 use super::templates::Templates;
-use super::{Engine, Shared, calls};
+use super::{Engine, Shared, batch, calls};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
 use crate::memory::{StubRoom, short};
@@ -25,7 +25,16 @@ use crate::verify::{self, Place};
 use crate::{Error, Result};
 
 /// What an invalidated site holds: a way to its exit stub.
-static EXIT: LazyLock<Sequence> = LazyLock::new(|| Sequence::new().jump(Target::Deopt));
+pub(super) static EXIT: LazyLock<Sequence> = LazyLock::new(|| Sequence::new().jump(Target::Deopt));
+
+/// What holds of a transaction.
+#[derive(Clone, Copy)]
+pub(super) struct Conditions {
+    /// No return address points into its sites.
+    pub(super) grace_period: bool,
+    /// It is committed under the lock under which it is prepared.
+    pub(super) at_once: bool,
+}
 
 /// Prepares changes of sites that are different ones. Whether something was lowered ahead for them
 /// makes no difference but that each of the two is compiled for its caller.
@@ -33,10 +42,14 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
     engine: &'e Engine,
     states: &mut States,
     requests: impl Requests<'s>,
-    grace_period: bool,
+    conditions: Conditions,
 ) -> Boxed<Prepared<'e>> {
     let shared = &engine.shared;
+    let grace_period = conditions.grace_period;
     let since = shared.observers.now();
+    // Observers are told of each site, and a world that looks for threads of each.
+    // protection: batches-are-committed-at-once
+    let may_batch = conditions.at_once && since.is_none() && !shared.stops_anywhere && !AHEAD;
     let of = requests.count();
     // protection: commits-are-filed-by-who-prepares
     states.file();
@@ -44,7 +57,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
     states.expect_sites(of);
     let mut set = states.room();
     set.reserve(of);
-    let collected = requests.try_each(|site, request, if_invalid| {
+    let collected = requests.try_each(|site, request, if_invalid, behind| {
         if since.is_some() {
             tell_progress(shared, &set, of);
         }
@@ -54,12 +67,20 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         match preparation.change(request) {
             Ok(Some(used)) => {
                 let old = &preparation.old.bytes;
+                let kind = match may_batch && behind >= batch::FEWEST && request == Request::Invalidate {
+                    true => preparation.batch_kind(),
+                    false => None,
+                };
                 preparation.finish(index, used, set.next_change());
-                let added = set.add(&site, old);
+                set.add(&site, old)?;
+                let batch = match kind {
+                    Some(kind) => set.batch_behind(&site, (shared, states), kind, behind)?,
+                    None => 0,
+                };
                 if !set.has_module(&site) {
                     set.keep_module(site, &mut states.kept_module);
                 }
-                return added;
+                return Ok(batch);
             }
             Ok(None) => set.unchanged += 1,
             // protection: a-site-that-is-named-is-meant
@@ -73,7 +94,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
             }
         }
         preparation.release();
-        Ok(())
+        Ok(0)
     });
     states.expect_sites(0);
     states.exit_rooms.get_mut().keep_few(&shared.stubs);
@@ -324,6 +345,12 @@ impl<'a> Preparation<'a> {
             false => None,
         };
         kind.or_else(|| self.kind(EXIT.outline()))
+    }
+
+    /// The same for sites that follow this one and are like it.
+    #[inline(never)] // Few transactions ask.
+    fn batch_kind(&self) -> Option<u32> {
+        self.exit_kind()
     }
 
     /// Whether what is lowered becomes a template: the second time that one like it is asked for at

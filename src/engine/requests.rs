@@ -81,10 +81,11 @@ pub(super) trait Requests<'s>: Clone {
     /// How many.
     fn count(&self) -> usize;
 
-    /// Hands each on, until one is refused.
+    /// Hands each on, until one is refused, with how many sites are behind it in its module for which the
+    /// same is asked. So many of them as that returns were taken with it.
     fn try_each(
         self,
-        take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Boxed<()>,
+        take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
     ) -> Boxed<()>;
 }
 
@@ -101,9 +102,11 @@ where
     #[inline]
     fn try_each(
         mut self,
-        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Boxed<()>,
+        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
     ) -> Boxed<()> {
-        self.try_for_each(|(site, request, if_invalid)| take(Cow::Owned(site), request, if_invalid))
+        self.try_for_each(|(site, request, if_invalid)| {
+            take(Cow::Owned(site), request, if_invalid, 0).map(drop)
+        })
     }
 }
 
@@ -120,9 +123,9 @@ impl<'s> Requests<'s> for One<'s> {
     #[inline]
     fn try_each(
         self,
-        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Boxed<()>,
+        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
     ) -> Boxed<()> {
-        take(Cow::Borrowed(self.0), self.1, IfInvalid::Refuse)
+        take(Cow::Borrowed(self.0), self.1, IfInvalid::Refuse, 0).map(drop)
     }
 }
 
@@ -142,11 +145,11 @@ impl<'s> Requests<'s> for AllOfId<'s> {
     #[inline]
     fn try_each(
         self,
-        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Boxed<()>,
+        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
     ) -> Boxed<()> {
         // protection: every-site-of-an-id
         for site in self.sites {
-            take(Cow::Owned(site), self.request, IfInvalid::Leave)?;
+            take(Cow::Owned(site), self.request, IfInvalid::Leave, 0)?;
         }
         Ok(())
     }
@@ -358,7 +361,7 @@ impl<'s> Requests<'s> for &'s Collected {
     #[inline]
     fn try_each(
         self,
-        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid) -> Boxed<()>,
+        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
     ) -> Boxed<()> {
         let same_module = self.asked.chunk_by(|one, next| one.module == next.module);
         for asked in same_module {
@@ -372,9 +375,12 @@ impl<'s> Requests<'s> for &'s Collected {
                     let sequence = self.sequences.get(number as usize);
                     sequence.expect("the sequence of what was asked for is kept")
                 });
-                for index in asked.sites.clone() {
+                let mut left = asked.sites.clone();
+                while let Some(index) = left.next() {
                     site.go_to(index);
-                    take(Cow::Borrowed(&site), request, asked.if_invalid)?;
+                    let behind = left.len() as u32;
+                    let taken = take(Cow::Borrowed(&site), request, asked.if_invalid, behind)?;
+                    left.start += taken;
                 }
             }
         }

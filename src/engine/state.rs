@@ -6,6 +6,7 @@ use core::mem;
 
 use smallvec::SmallVec;
 
+use super::batch::Batches;
 use super::change::{ChangeSet, MANY};
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
 use super::exits::{ExitResumption, ExitRooms};
@@ -16,7 +17,7 @@ use super::observe::CodeOwner;
 use super::originals::{Originals, SiteFacts};
 use super::retire::{RetireList, RetiredCode};
 pub(super) use super::state_table::StateIndex;
-use super::state_table::{Places, StateTable};
+use super::state_table::{Places, StatePlace, StateTable};
 use super::templates::Templates;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::invariant::OrAbort;
@@ -152,10 +153,8 @@ impl<'s> SiteState<'s> {
     /// Where a thread goes on that resumes as if the site, whose state this is, still held that.
     #[inline]
     pub(super) fn resumption(self, site: &'s Site) -> ExitResumption<'s> {
-        match self.lasting.facts.displaces_nops {
-            true => ExitResumption::At(self.lasting.range.end()),
-            false => ExitResumption::Displaced(self.displaced(site)),
-        }
+        let displaced = || self.displaced(site);
+        self.lasting.facts.resumption(self.lasting.range.end(), displaced)
     }
 
     /// A number that changes with the site.
@@ -197,6 +196,14 @@ pub(super) struct SitesCode {
 }
 
 impl SitesCode {
+    /// That of a site that has only an exit stub.
+    fn of_exit_stub(site: SiteKey, exit_stub: ExitStub) -> Self {
+        Self {
+            slots: vec![(exit_stub.owner(site), exit_stub.into_slot())],
+            stubs: SmallVec::new(),
+        }
+    }
+
     /// That of the site with that key, whose state this was.
     fn of(site: SiteKey, stub: Option<Box<Stub>>, lasting: Lasting) -> Self {
         let Lasting {
@@ -229,9 +236,11 @@ pub(super) struct States {
     free: Vec<StateIndex>,
     /// Of the table of sites, which changes under this lock only.
     pub(super) table_key: Key,
+    /// The sites that have none of their own.
+    pub(super) batches: Batches,
     /// A handle of the module that was changed last, for the next change.
     pub(super) kept_module: Option<Module>,
-    table: StateTable,
+    pub(super) table: StateTable,
     /// How many sites are being changed, until one of them gets a state.
     expected: usize,
     /// Counts what gives states their versions.
@@ -322,14 +331,41 @@ impl States {
         check_registered: impl FnOnce() -> Result<()>,
     ) -> Result<StateIndex> {
         match self.table.of(site.module()) {
-            Some(places) => {
-                if let Some(index) = places.get(site.key()) {
-                    return Ok(index);
-                }
-            }
+            Some(places) => match places.get(site.key()) {
+                Some(StatePlace::State(index)) => return Ok(index),
+                Some(StatePlace::Batch(batch)) => return Ok(self.leave_batch(site, batch)),
+                None => {}
+            },
             None => check_registered()?,
         }
         self.insert_unchanged(site)
+    }
+
+    /// The places of a module's sites, if one of them has a state.
+    pub(super) fn places_in(&self, module: &Module) -> Option<&Places> {
+        self.table.of(module)
+    }
+
+    /// Gives a site a state that is in that batch.
+    #[cold]
+    fn leave_batch(&mut self, site: &Site, batch: u32) -> StateIndex {
+        let (installed, exit_stub, facts) = self.batches.take_out(batch, site.key());
+        let (index, lasting) = self.insert(site, Held::Own(Box::new(installed)));
+        let lasting = lasting.insert(Lasting::new(site, facts, None));
+        lasting.exit_stubs.push(exit_stub);
+        index
+    }
+
+    /// The place of a site's state, if it was changed.
+    fn index(&mut self, key: SiteKey) -> Option<StateIndex> {
+        match self.table.get(key)? {
+            StatePlace::State(index) => Some(index),
+            StatePlace::Batch(batch) => {
+                let site = self.table.site(key);
+                let site = site.expect("a module with a list has its sites");
+                Some(self.leave_batch(&site, batch))
+            }
+        }
     }
 
     /// Makes room for the states of so many more sites.
@@ -364,7 +400,10 @@ impl States {
     pub(super) fn site_of_stub(&self, addr: CodeAddr) -> Option<SiteKey> {
         let holds = |state: SiteState<'_>| state.code().any(|range| range.contains(addr));
         let mut sites = self.table.iter();
-        let found = sites.find(|(_, place)| self.at(*place).is_some_and(holds));
+        let found = sites.find(|(key, place)| match *place {
+            StatePlace::State(index) => self.at(index).is_some_and(holds),
+            StatePlace::Batch(batch) => self.batches.has(batch, *key, addr),
+        });
         found.map(|(key, _)| key)
     }
 
@@ -374,14 +413,15 @@ impl States {
     }
 
     /// The state of a site, if it has one.
-    pub(super) fn of(&self, key: SiteKey) -> Option<SiteState<'_>> {
-        let state = self.at(self.table.get(key)?);
+    pub(super) fn of(&mut self, key: SiteKey) -> Option<SiteState<'_>> {
+        let index = self.index(key)?;
+        let state = self.at(index);
         Some(state.expect("a listed site has a state"))
     }
 
     /// What does not change with a site, if it has a state.
     pub(super) fn lasting_of(&mut self, key: SiteKey) -> Option<&mut Lasting> {
-        let index = self.table.get(key)?;
+        let index = self.index(key)?;
         let lasting = self.lasting.get_mut(index.number()).and_then(Option::as_mut);
         Some(lasting.expect("a listed site has a state"))
     }
@@ -459,7 +499,7 @@ impl States {
         let mut sites = Vec::with_capacity(self.closed.len());
         for key in std::mem::take(&mut self.closed) {
             // Its module may be unregistered, and the site with it.
-            if let (Some(index), Some(site)) = (self.table.get(key), self.table.site(key)) {
+            if let (Some(index), Some(site)) = (self.index(key), self.table.site(key)) {
                 let lasting = self.lasting.get_mut(index.number()).and_then(Option::as_mut);
                 let lasting = lasting.expect("a listed site has a state");
                 lasting.is_listed = false;
@@ -592,11 +632,23 @@ impl States {
         self.unfiled.reverse();
         while let Some(mut set) = self.unfiled.pop() {
             self.journal.add(set.time, set.records());
+            if !set.installed_batches.is_empty() {
+                self.file_batches(&set);
+            }
             self.kept_module = set.take_module();
             if set.changes.len() <= MANY {
                 set.clear(&mut self.installed_room, self.live_room.get_mut());
                 self.spare = Some(set);
             }
+        }
+    }
+
+    #[inline(never)] // As `ChangeSet::install_batches`.
+    fn file_batches(&mut self, set: &ChangeSet) {
+        for number in &set.installed_batches {
+            let batch = self.batches.get(*number);
+            let too_many = self.journal.skip_too_many(batch.len());
+            self.journal.add(set.time, batch.records(too_many));
         }
     }
 
@@ -627,7 +679,14 @@ impl States {
     pub(super) fn remove(&mut self, module: ModuleId) -> Vec<SitesCode> {
         let places = self.table.remove(module);
         let listed = places.iter().flat_map(Places::iter);
-        let code = listed.map(|(key, index)| {
+        let code = listed.map(|(key, place)| {
+            let index = match place {
+                StatePlace::State(index) => index,
+                StatePlace::Batch(batch) => {
+                    let (_, exit_stub, _) = self.batches.take_out(batch, key);
+                    return SitesCode::of_exit_stub(key, exit_stub);
+                }
+            };
             self.free.push(index);
             let changing = self.places.get_mut(index.number()).and_then(Option::take);
             let lasting = self.lasting.get_mut(index.number()).and_then(Option::take);

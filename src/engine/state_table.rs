@@ -12,9 +12,11 @@
 //! number that a module keeps says nothing of a module that has none.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use foldhash::fast::RandomState;
 
+use crate::invariant::OrAbort;
 use crate::site::{Module, ModuleId, Site, SiteKey};
 
 /// The number of a site's place in [`States`](super::state::States).
@@ -24,14 +26,24 @@ pub(super) struct StateIndex(u32);
 impl StateIndex {
     pub(super) fn new(number: usize) -> Self {
         // No site has a state of less than a hundred bytes.
-        let number = u32::try_from(number);
-        Self(number.expect("memory has no room for as many states as 32 bits count"))
+        let number = u32::try_from(number).ok();
+        let number = number.filter(|number| *number < IN_BATCH - 1);
+        Self(number.expect("memory has no room for as many states as 31 bits count"))
     }
 
     #[inline]
     pub(super) fn number(self) -> usize {
         self.0 as usize
     }
+}
+
+/// Where what is known of a site is that was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StatePlace {
+    /// It has a state, here.
+    State(StateIndex),
+    /// It is in the batch of that number.
+    Batch(u32),
 }
 
 /// The lists of all modules that have one.
@@ -47,10 +59,13 @@ pub(super) struct StateTable {
 /// The places of a module's sites.
 pub(super) struct Places {
     module: Module,
-    /// By the numbers of sites: one more than the number of the place; 0 where there is none. Zeros
-    /// that nobody has touched take no memory.
+    /// By the numbers of sites: one more than the number of the place; [`IN_BATCH`] more than the number
+    /// of a batch; 0 where there is none. Zeros that nobody has touched take no memory.
     places: Box<[u32]>,
 }
+
+/// No state has such a number: it would take more than a hundred bytes.
+const IN_BATCH: u32 = 1 << 31;
 
 impl StateTable {
     /// The list of a module, if it has one. One of another engine, or that was registered once, may
@@ -71,7 +86,7 @@ impl StateTable {
 
     /// Where the state of a site is, if it has one.
     #[inline]
-    pub(super) fn get(&self, key: SiteKey) -> Option<StateIndex> {
+    pub(super) fn get(&self, key: SiteKey) -> Option<StatePlace> {
         self.named(key.module)?.get(key)
     }
 
@@ -84,15 +99,27 @@ impl StateTable {
     /// Says where the state of a site is, whose module is registered.
     #[inline]
     pub(super) fn insert(&mut self, site: &Site, index: StateIndex) {
-        let module = site.module();
+        let place = self.places(site.module()).get_mut(site.key().index as usize);
+        *place.expect("a module has as many sites as it says") = index.0 + 1;
+    }
+
+    /// Says that sites of a registered module are in that batch.
+    pub(super) fn insert_batch(&mut self, module: &Module, sites: Range<u32>, batch: u32) {
+        let places = self.places(module);
+        let places = places.get_mut(sites.start as usize..sites.end as usize);
+        let places = places.or_abort("the sites of a batch are some of its module's");
+        places.fill(IN_BATCH + batch);
+    }
+
+    /// What is known of a registered module's sites.
+    #[inline]
+    fn places(&mut self, module: &Module) -> &mut [u32] {
         if self.of(module).is_none() {
             self.add(module);
         }
         let number = module.states_at() as usize;
         let places = self.lists.get_mut(number).and_then(Option::as_mut);
-        let places = places.expect("the module has a list");
-        let place = places.places.get_mut(site.key().index as usize);
-        *place.expect("a module has as many sites as it says") = index.0 + 1;
+        &mut places.expect("the module has a list").places
     }
 
     /// Gives a module its list.
@@ -126,27 +153,43 @@ impl StateTable {
         Some(list.expect("a number that is kept is that of a list"))
     }
 
-    /// All that have a state.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (SiteKey, StateIndex)> {
+    /// All that were changed.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SiteKey, StatePlace)> {
         self.lists.iter().flatten().flat_map(Places::iter)
+    }
+}
+
+impl StatePlace {
+    #[inline]
+    fn of(place: u32) -> Option<Self> {
+        match place {
+            0 => None,
+            IN_BATCH.. => Some(Self::Batch(place - IN_BATCH)),
+            _ => Some(Self::State(StateIndex(place - 1))),
+        }
     }
 }
 
 impl Places {
     /// Where the state of a site of the module is, if it has one.
     #[inline]
-    pub(super) fn get(&self, key: SiteKey) -> Option<StateIndex> {
-        let place = self.places.get(key.index as usize)?;
-        place.checked_sub(1).map(StateIndex)
+    pub(super) fn get(&self, key: SiteKey) -> Option<StatePlace> {
+        StatePlace::of(*self.places.get(key.index as usize)?)
     }
 
-    /// All that have a state, in ascending address.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (SiteKey, StateIndex)> {
+    /// Whether the site of that number was changed.
+    #[inline]
+    pub(super) fn has(&self, index: u32) -> bool {
+        self.places.get(index as usize).is_some_and(|place| *place != 0)
+    }
+
+    /// All that were changed, in ascending address.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SiteKey, StatePlace)> {
         let module = self.module.id();
         let places = (0..).zip(&*self.places);
         places.filter_map(move |(index, place)| {
             let key = SiteKey { module, index };
-            Some((key, StateIndex(place.checked_sub(1)?)))
+            Some((key, StatePlace::of(*place)?))
         })
     }
 }

@@ -482,6 +482,11 @@ impl Template {
         })
     }
 
+    /// The code, with zeros in its holes.
+    pub(super) fn code(&self) -> &[u8] {
+        self.checked.code()
+    }
+
     /// How many bytes it has.
     pub(super) fn len(&self) -> Len {
         Len::of(self.checked.code()).expect("checked code is as long as a site or a stub is")
@@ -497,6 +502,20 @@ impl Template {
         environment: &Environment,
         code: &mut Bytes,
     ) -> Option<bool> {
+        short::become_of(code, self.checked.code());
+        // Once: whoever asks a list where its bytes are reads what may just have been put there.
+        self.fill_in(place, outline, environment, code)
+    }
+
+    /// The same where the code is a copy of the template's.
+    #[inline(always)] // As `fill`.
+    pub(super) fn fill_in(
+        &self,
+        place: Place,
+        outline: &Outline,
+        environment: &Environment,
+        code: &mut [u8],
+    ) -> Option<bool> {
         let (targets, end) = (outline.targets(), place.site().end());
         let is_alone = targets.len() <= 1 && matches!(place, Place::Site(_));
         if !is_alone && !are_apart(targets, environment, end) {
@@ -510,14 +529,14 @@ impl Template {
         Some(self.checked.admits(place, code, &contents))
     }
 
-    /// Makes the code, and says what each hole has to hold.
+    /// Fills the holes, and says what each has to hold.
     #[inline(always)] // As `fill`.
     fn put(
         &self,
         place: &Place,
         outline: &Outline,
         environment: &Environment,
-        code: &mut Bytes,
+        code: &mut [u8],
         contents: &mut Contents,
     ) -> Option<()> {
         match self.are_whole {
@@ -529,7 +548,7 @@ impl Template {
         }
     }
 
-    /// Makes the code of values that are alike, and says what each hole has to hold.
+    /// Fills the holes with values that are alike, and says what each has to hold.
     // A function of its own: what puts bits is called, and the loop over whole words then keeps nothing
     // in registers.
     #[inline(never)]
@@ -538,7 +557,7 @@ impl Template {
         place: &Place,
         outline: &Outline,
         environment: &Environment,
-        code: &mut Bytes,
+        code: &mut [u8],
         contents: &mut Contents,
     ) -> Option<()> {
         for (alike, class) in &self.alike {
@@ -556,12 +575,10 @@ impl Template {
         place: &Place,
         outline: &Outline,
         environment: &Environment,
-        (code, contents): (&mut Bytes, &mut Contents),
+        (code, contents): (&mut [u8], &mut Contents),
         put: impl Fn(&Hole, u64, &mut [u8]) -> Option<()>,
     ) -> Option<()> {
-        short::become_of(code, self.checked.code());
-        // Once: whoever asks a list where its bytes are reads what may just have been put there.
-        let (code, values, targets) = (&mut **code, outline.values(), outline.targets());
+        let (values, targets) = (outline.values(), outline.targets());
         for (hole, source) in &self.holes {
             contents.push(match *source {
                 FilledFrom::Value {

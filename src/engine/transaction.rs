@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::commit::Prepared;
 use super::observe::Boxed;
+use super::prepare::Conditions;
 use super::requests::{Collected, IfInvalid, Request, Requests};
 use super::state::States;
 use super::{Engine, Receipt, calls};
@@ -232,13 +233,18 @@ impl<'e> Transaction<'e> {
     /// Whatever keeps a change from being made.
     pub fn prepare(&mut self) -> Result<Prepared<'e>> {
         let engine = self.engine;
-        let prepared = self.with_prepared(|_, prepared| Ok(prepared))?;
+        let prepared = self.with_prepared(false, |_, prepared| Ok(prepared))?;
         *self = Self::new(engine);
         Ok(prepared)
     }
 
-    /// Prepares the changes, and does something with them under the same lock.
-    fn with_prepared<R>(&mut self, then: impl FnOnce(&mut States, Prepared<'e>) -> Boxed<R>) -> Result<R> {
+    /// Prepares the changes, and does something with them under the same lock: commits them, if that is
+    /// said to be at once.
+    fn with_prepared<R>(
+        &mut self,
+        at_once: bool,
+        then: impl FnOnce(&mut States, Prepared<'e>) -> Boxed<R>,
+    ) -> Result<R> {
         let (engine, shared) = (self.engine, &self.engine.shared);
         shared.check_here()?;
         if self.quiescent && !shared.stops_anywhere {
@@ -250,10 +256,13 @@ impl<'e> Transaction<'e> {
             .grace_period
             .take()
             .is_some_and(|grace_period| grace_period.is_promise());
-        let grace_period = promised || self.quiescent;
+        let conditions = Conditions {
+            grace_period: promised || self.quiescent,
+            at_once,
+        };
         let immediate = self.immediate;
         let changes = &self.changes;
-        shared.with_prepared(engine, changes, grace_period, |states, mut prepared| {
+        shared.with_prepared(engine, changes, conditions, |states, mut prepared| {
             // protection: immediate-on-request
             if immediate {
                 prepared.be_immediate();
@@ -271,7 +280,7 @@ impl<'e> Transaction<'e> {
     pub fn commit(&mut self) -> Result<Receipt> {
         let engine = self.engine;
         // protection: one-lock-over-prepare-and-write
-        let receipt = self.with_prepared(|states, prepared| {
+        let receipt = self.with_prepared(true, |states, prepared| {
             let receipt = prepared.commit_with(states)?;
             states.file();
             Ok(receipt)
@@ -284,9 +293,9 @@ impl<'e> Transaction<'e> {
 impl fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();
-        let listed = self.changes.try_each(|site, change, _| {
+        let listed = self.changes.try_each(|site, change, _, _| {
             map.entry(&site, &change);
-            Ok(())
+            Ok(0)
         });
         listed.map_err(|_| fmt::Error)?;
         map.finish()

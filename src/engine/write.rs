@@ -9,6 +9,7 @@
 //! The world is stopped meanwhile, so nothing here allocates: the plan has all the room that is
 //! needed.
 
+use super::batch::SiteBatch;
 use super::change::{ChangeSet, MemoryKind, SameMemory, Side, SiteChange, SiteWrite};
 use super::fault::{FirstFault, Noted, Outcome};
 use crate::error::Fate;
@@ -51,6 +52,12 @@ impl ChangeSet {
                 self.roll_back(Open::Yes, stopped, publisher);
                 return self.found.check(Err(cause));
             }
+        }
+        let written = self.batches.iter().try_for_each(SiteBatch::write);
+        if let Err(cause) = written {
+            // protection: failed-write-is-rolled-back (2)
+            self.roll_back(Open::Yes, stopped, publisher);
+            return self.found.check(Err(cause));
         }
         stage.end();
         let done = match self.has_others {
@@ -99,7 +106,7 @@ impl ChangeSet {
 
     /// Compares every quiescent site with one of its sides. Before it is written, memory of the
     /// engine's own is asked whether it can be, which is all that it needs.
-    #[inline(always)] // Of each side apart: with the side as an argument, a batch takes a sixth longer.
+    #[inline(always)] // Of each side apart: with the side as an argument, a large transaction takes a sixth longer.
     fn compare<const ONE: bool>(&mut self, side: Side) -> Outcome {
         let _stage = latency::enter(Stage::Write);
         for memory in all_memories::<ONE>(&self.memories) {
@@ -118,6 +125,28 @@ impl ChangeSet {
                     compare_other(&mut self.found, (memory, &**other), &self.writes, side)?
                 }
             }
+        }
+        match self.batches.is_empty() {
+            true => Ok(()),
+            false => self.compare_batches(side),
+        }
+    }
+
+    /// The same of the sites of batches.
+    #[inline(never)] // Most transactions have none.
+    fn compare_batches(&mut self, side: Side) -> Outcome {
+        let mut before = self.changes.len();
+        for batch in &self.batches {
+            if side == Side::Old {
+                self.found.check(batch.begin())?;
+            }
+            // protection: old-bytes-of-batches-are-compared
+            if let Some((number, write)) = batch.unlike(side) {
+                let (unlike, expected) = (before + number, write.side(side).len());
+                let read = |into: &mut [u8]| batch.read(write.at, into);
+                return Err(self.found.note_changed((unlike, side), expected, read));
+            }
+            before += batch.len();
         }
         Ok(())
     }
@@ -139,6 +168,9 @@ impl ChangeSet {
                 };
             }
         }
+        for batch in &mut self.batches {
+            batch.note_rolled_back(published.is_ok());
+        }
     }
 
     /// Writes what can be written, and notes of each memory whether its pages are executable again.
@@ -155,6 +187,10 @@ impl ChangeSet {
                 // A refused write leaves bytes that the comparison afterwards finds.
                 let _ = memory.memory.get().write(write.at, write.side(Side::Old));
             }
+        }
+        for batch in &self.batches {
+            // protection: batches-are-rolled-back
+            batch.restore();
         }
         for memory in self.memories.iter_mut().filter(|memory| memory.good) {
             // protection: roll-back-closes
@@ -214,8 +250,10 @@ fn note_unlike(
     writes: &[SiteWrite],
     (unlike, side): (usize, Side),
 ) -> Noted {
-    let read = |at, into: &mut [u8]| memory.memory.get().read(at, into);
-    found.note_changed(writes, memory.changes.start + unlike, side, read)
+    let number = memory.changes.start + unlike;
+    let write = writes.get(number).or_abort("what is unlike is one of the writes");
+    let read = |into: &mut [u8]| memory.memory.get().read(write.at, into);
+    found.note_changed((number, side), write.side(side).len(), read)
 }
 
 /// Nothing has been written: the memories that were begun only need their protection back.

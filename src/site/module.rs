@@ -2,7 +2,7 @@
 
 use core::any::Any;
 use core::fmt;
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -370,6 +370,25 @@ impl Module {
     pub(super) fn extents(&self) -> impl Iterator<Item = (CodeAddr, Len)> + '_ {
         let sites = &self.0.sites;
         (0..sites.len() as u32).map(|index| (sites.addr(index), sites.form_of(index).reserved))
+    }
+
+    /// Where the site with that number is, of which there is one.
+    #[inline]
+    pub(crate) fn site_addr(&self, index: u32) -> CodeAddr {
+        self.0.sites.addr(index)
+    }
+
+    /// Where the sites with these numbers are.
+    #[inline]
+    pub(crate) fn site_addrs(&self, sites: Range<u32>) -> impl Iterator<Item = CodeAddr> {
+        sites.map(|index| self.0.sites.addr(index))
+    }
+
+    /// Whether two sites are alike: they differ in their addresses, IDs and what their records say of
+    /// values.
+    #[inline]
+    pub(crate) fn are_alike(&self, one: u32, other: u32) -> bool {
+        self.0.sites.form_number(one) == self.0.sites.form_number(other)
     }
 
     /// The ID of every site, with its number.

@@ -218,8 +218,8 @@ fn compare_one(
     match memory.holds(write.at, write.side(side)) {
         Ok(true) => Ok(()),
         Ok(false) => {
-            let read = |at, into: &mut [u8]| memory.get().read(at, into);
-            Err(found.note_changed(writes, number, side, read))
+            let read = |into: &mut [u8]| memory.get().read(write.at, into);
+            Err(found.note_changed((number, side), write.side(side).len(), read))
         }
         Err(error) => found.check(Err(error)),
     }

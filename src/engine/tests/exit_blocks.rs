@@ -195,7 +195,7 @@ fn resumes_its_work(reserved: u32) -> bool {
     lab.engine.invalidate(&module.function("f0").unwrap()).unwrap();
     assert_eq!(call(&site, 7), before);
     assert_eq!(lab.deopts.load(Ordering::Relaxed), 1);
-    let states = lab.engine.shared.states.lock();
+    let mut states = lab.engine.shared.states.lock();
     let slot = states.of(site.key()).unwrap().code().next().unwrap();
     lab.engine.shared.stubs.blocks_of(slot).unwrap()
 }

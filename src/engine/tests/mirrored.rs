@@ -198,7 +198,7 @@ fn stubs_are_published_with_their_sites() {
     let glass = Arc::new(Glass::default());
     let (engine, _module, site) = loaded(&glass);
     let has_published = || {
-        let states = engine.shared.states.lock();
+        let mut states = engine.shared.states.lock();
         let state = states.of(site.key()).unwrap();
         assert!(state.code().next().is_some());
         state.code().all(|range| glass.has_published(range))

@@ -3,6 +3,8 @@
 
 mod ahead;
 #[cfg(target_arch = "x86_64")]
+mod batches;
+#[cfg(target_arch = "x86_64")]
 mod entered;
 #[cfg(target_os = "linux")]
 mod exhausted;

@@ -6,7 +6,7 @@ use crate::icache::testing::during;
 use crate::memory::testing::objects::INLINE_CACHE;
 use crate::publish::serialize_count;
 
-fn covers(maintained: &[CodeRange], range: CodeRange) -> bool {
+pub(super) fn covers(maintained: &[CodeRange], range: CodeRange) -> bool {
     maintained
         .iter()
         .any(|one| one.contains_bytes(range.start(), range.len()))

@@ -155,7 +155,7 @@ fn sites_with_calls_and_sites_without_are_told_apart() {
     for id in 1..=8 {
         let site = lab.engine.sites(id).unwrap()[0].clone();
         lab.engine.patch(id, &plus(1)).unwrap();
-        let states = lab.engine.shared.states.lock();
+        let mut states = lab.engine.shared.states.lock();
         let installed = &states.of(site.key()).unwrap().installed;
         let kept: &[u32] = if id % 2 == 1 {
             &[CALL.return_offset as u32]

@@ -94,7 +94,7 @@ fn unmapped(addr: u64) -> Target {
 }
 
 fn exit_stub(engine: &Engine, site: &Site, kind: ExitStubKind) -> Option<CodeAddr> {
-    let states = engine.shared.states.lock();
+    let mut states = engine.shared.states.lock();
     states.of(site.key())?.exit_stub(kind)
 }
 
@@ -107,7 +107,7 @@ fn environment(engine: &Engine, site: &Site) -> Environment {
 
 /// The sequence that the engine remembers of a site.
 fn installed(engine: &Engine, site: &Site) -> Sequence {
-    let states = engine.shared.states.lock();
+    let mut states = engine.shared.states.lock();
     let installed = &states.of(site.key()).unwrap().installed;
     installed.sequence.clone().unwrap()
 }
@@ -253,7 +253,7 @@ fn the_third_site_that_is_invalidated_is_filled_whatever_its_record_says() {
 /// The kind of a site, which is patched.
 fn kind(engine: &Engine, site: &Site) -> u32 {
     engine.patch_site(site, &hit(1, 8)).unwrap();
-    let states = engine.shared.states.lock();
+    let mut states = engine.shared.states.lock();
     let lasting = states.of(site.key()).unwrap().lasting;
     lasting.kind.get().unwrap().unwrap()
 }
@@ -365,7 +365,7 @@ fn return_offsets_are_kept_by_templates_of_their_own() {
 }
 
 fn returns(engine: &Engine, site: &Site) -> Vec<u32> {
-    let states = engine.shared.states.lock();
+    let mut states = engine.shared.states.lock();
     states.of(site.key()).unwrap().installed.returns.to_vec()
 }
 

@@ -1,0 +1,531 @@
+//! Sites that are invalidated together, behind one that was.
+//!
+//! Problem: what a runtime has assumed of a class no longer holds, and thousands of sites are
+//! invalidated that lie side by side, are alike, and were never changed. A change and a state of its
+//! own for each, some 600 bytes, are most of what that takes; hardly ever does somebody ask for them
+//! again, as an invalidation is for good. Approach: the first of them is changed as any other. The
+//! others are a batch, which keeps of each what it is to hold and which exit stub it has, 20 bytes;
+//! everything else is as of the first. A site of a batch gets a state when somebody asks for it.
+//!
+//! Invariants: a batch is prepared and committed under one lock, so its sites are as they were; all of
+//! them are in one memory of the engine's own, of one [form](Site::form_key), and had no state. A site
+//! of a batch is invalidated, or it is not committed; when it gets a state it is in the batch no more.
+
+use core::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Shared;
+use super::change::{Side, SiteChange, SiteWrite};
+use super::exit_stub::{ExitStub, ExitStubCode, ExitStubKind, RoomExit};
+use super::exits::{ExitRequest, Role, exits_of, fill_room};
+use super::installed::{Held, Installed, ReturnOffsets};
+use super::journal::Record;
+use super::observe::Boxed;
+use super::originals::SiteFacts;
+use super::prepare::{EXIT, filled_wrong};
+use super::state::{States, Status};
+use crate::addr::{CodeAddr, CodeRange, Len};
+use crate::error::Fate;
+use crate::invariant::OrAbort;
+use crate::memory::short::{self, Bytes};
+use crate::memory::{self, Alias, Block, CodeMemory};
+use crate::sequence::Environment;
+use crate::site::{Module, Site, SiteKey};
+use crate::verify::Place;
+
+/// Which change of a site of a batch it is: none was changed before.
+const FIRST: u64 = 1;
+
+/// A batch has as many sites at least: of fewer, each its own change takes less.
+pub(super) const FEWEST: u32 = 4;
+
+/// Sites that follow each other in their module, to be invalidated, or invalidated.
+pub(super) struct SiteBatch {
+    module: Module,
+    /// The number of its module among those of the transaction.
+    module_number: u32,
+    /// The number of the first of them.
+    first: u32,
+    /// What each holds before.
+    old: Bytes,
+    /// What each holds afterwards, side by side.
+    new: Vec<u8>,
+    /// How many bytes of that are code, the rest being nops.
+    used: Len,
+    returns: ReturnOffsets,
+    return_offsets: ReturnOffsets,
+    facts: SiteFacts,
+    memory: Alias,
+    /// The block of their exit stubs.
+    block: Arc<Block>,
+    /// The numbers of these in it.
+    rooms: Vec<u32>,
+    /// Whether they would have been prepared otherwise, had their code been run.
+    until_run: bool,
+    /// How many are in it still.
+    left: usize,
+    /// After a roll-back, whether what that has written was published.
+    rolled_back: Option<bool>,
+}
+
+/// What is written of a site of a batch.
+pub(super) struct BatchWrite<'b> {
+    pub(super) at: CodeAddr,
+    old: &'b [u8],
+    new: &'b [u8],
+}
+
+impl<'b> BatchWrite<'b> {
+    #[inline]
+    pub(super) fn side(&self, side: Side) -> &'b [u8] {
+        match side {
+            Side::Old => self.old,
+            Side::New => self.new,
+        }
+    }
+}
+
+impl SiteBatch {
+    /// A batch of the sites behind this one, which has just been prepared to be invalidated: at most so
+    /// many. `kind` is that of the way to an exit stub at the site. `None` where that way has no
+    /// template yet, or the next site is not like this one.
+    ///
+    /// # Errors
+    /// An exit stub cannot be made.
+    pub(super) fn behind(
+        (site, like): (&Site, &SiteChange),
+        (shared, states): (&Shared, &States),
+        kind: u32,
+        most: u32,
+    ) -> Boxed<Option<Self>> {
+        let (this, next) = (like.site.index, like.site.index + 1);
+        if !site.module().are_alike(this, next) {
+            return Ok(None);
+        }
+        let Some(mut batch) = Self::like((site, like), states) else {
+            return Ok(None);
+        };
+        let first = batch.first;
+        match batch.fill((shared, states), site, kind, first..first + most) {
+            Ok(()) if batch.rooms.is_empty() => Ok(None),
+            Ok(()) => Ok(Some(batch)),
+            Err(error) => {
+                // protection: stubs-of-refused-batches-are-freed
+                batch.release(shared);
+                Err(error)
+            }
+        }
+    }
+
+    /// One without sites behind a site that is prepared so.
+    fn like((site, change): (&Site, &SiteChange), states: &States) -> Option<Self> {
+        let [exit_stub] = &*change.exit_stubs else {
+            return None;
+        };
+        let ExitStubCode::InRoom(room) = &exit_stub.code else {
+            return None;
+        };
+        let state = states.at(change.index)?;
+        let facts = state.lasting.facts;
+        // What was told of return offsets is of single sites.
+        // protection: batches-are-of-sites-alike
+        let is_first = exit_stub.generation == FIRST && exit_stub.kind == ExitStubKind::Invalidated;
+        if !is_first || change.exchange.is_some() || facts.is_call || site.is_told() {
+            return None;
+        }
+        let (memory, installed) = (site.memory().ok()?.as_alias()?, change.to_install());
+        Some(Self {
+            module: site.module().clone(),
+            module_number: change.module,
+            first: change.site.index + 1,
+            old: short::of(&state.installed.bytes),
+            new: Vec::new(),
+            used: change.used,
+            returns: installed.returns.clone(),
+            return_offsets: installed.return_offsets.clone(),
+            facts,
+            memory: memory.clone(),
+            block: Arc::clone(&room.block),
+            rooms: Vec::new(),
+            until_run: change.until_run,
+            left: 0,
+            rolled_back: None,
+        })
+    }
+
+    /// Adds sites as long as they are like the one before them, and there are rooms for exit stubs.
+    fn fill(
+        &mut self,
+        (shared, states): (&Shared, &States),
+        like: &Site,
+        kind: u32,
+        sites: Range<u32>,
+    ) -> Boxed<()> {
+        let (templates, outline) = (states.templates.borrow(), EXIT.outline());
+        let template = templates.template((kind, outline), &Cell::default());
+        let Some(template) = template else {
+            return Ok(());
+        };
+        let mut site = like.clone();
+        let mut rooms = states.exit_rooms.borrow_mut();
+        let most = sites.len().min(rooms.left_in(&self.block));
+        self.rooms.reserve_exact(most);
+        self.new.reserve_exact(most * self.old.len());
+        let (module, block) = (self.module.clone(), Arc::clone(&self.block));
+        let (places, exit_block) = (states.places_in(&module), &**exits_of(&block));
+        let (displaced, in_memory) = (like.displaced(), self.memory.range());
+        for (index, addr) in sites.clone().zip(module.site_addrs(sites)) {
+            site.go_to(index);
+            // protection: sites-with-states-are-in-no-batch
+            let is_alike =
+                module.are_alike(index, like.key().index) && !places.is_some_and(|places| places.has(index));
+            if !is_alike || !in_memory.contains_bytes(addr, self.old.len() as u64) {
+                break;
+            }
+            let range = CodeRange::new(addr, self.old.len() as u64);
+            let range = range.expect("a site's bytes have addresses");
+            let Some(number) = rooms.take_in(&block) else {
+                break;
+            };
+            let resumption = self.facts.resumption(range.end(), || displaced);
+            let at = block.room(number).start();
+            let environment = Environment {
+                miss: None,
+                deopt: Some(at),
+            };
+            let (new, place) = (self.new.len(), Place::Site(range));
+            self.new.extend_from_slice(template.code());
+            let code = self.new.get_mut(new..).expect("bytes were just added there");
+            let is_made = match template.fill_in(place, outline, &environment, code) {
+                Some(true) => {
+                    let request = ExitRequest {
+                        site: &site,
+                        role: Role::Deopt,
+                        at,
+                        resumption,
+                    };
+                    fill_room(&block, exit_block, number, &request)
+                }
+                Some(false) => Err(filled_wrong(&site)),
+                None => Ok(false),
+            };
+            if !matches!(is_made, Ok(true)) {
+                // protection: room-of-a-batch-that-cannot-be-filled-is-freed
+                shared.stubs.discard(block.slot(number));
+                self.new.truncate(new);
+                is_made?;
+                break;
+            }
+            self.rooms.push(number);
+        }
+        let is_whole = self.new.len() == self.old.len() * self.rooms.len();
+        assert!(
+            is_whole,
+            "the checker has seen to it that a site keeps its length"
+        );
+        Ok(())
+    }
+
+    /// How many sites.
+    pub(super) fn len(&self) -> usize {
+        self.rooms.len()
+    }
+
+    /// How many bytes each has.
+    pub(super) fn site_len(&self) -> usize {
+        self.old.len()
+    }
+
+    /// Where the exit stubs are.
+    pub(super) fn exit_stubs(&self) -> impl Iterator<Item = CodeRange> {
+        self.rooms.iter().map(|number| self.block.room(*number))
+    }
+
+    /// Where the sites are.
+    pub(super) fn sites(&self) -> impl Iterator<Item = CodeRange> {
+        let len = self.old.len() as u64;
+        let range = move |at| CodeRange::new(at, len).expect("a site's bytes have addresses");
+        self.addrs().map(range)
+    }
+
+    #[inline]
+    fn addrs(&self) -> impl Iterator<Item = CodeAddr> {
+        let end = self.first + self.rooms.len() as u32;
+        self.module.site_addrs(self.first..end)
+    }
+
+    /// What is written of each site.
+    #[inline]
+    fn writes(&self) -> impl Iterator<Item = BatchWrite<'_>> {
+        let new = self.new.chunks_exact(self.old.len());
+        self.addrs().zip(new).map(|(at, new)| BatchWrite {
+            at,
+            old: &self.old,
+            new,
+        })
+    }
+
+    /// Says that they are about to be written.
+    pub(super) fn begin(&self) -> memory::Result<()> {
+        self.memory.begin_here()
+    }
+
+    /// The number of the first site that does not hold this side of it, and what is written of that.
+    #[inline(always)] // As `ChangeSet::compare`.
+    pub(super) fn unlike(&self, side: Side) -> Option<(usize, BatchWrite<'_>)> {
+        let mut writes = self.writes().enumerate();
+        writes.find(|(_, write)| !self.memory.has_here(write.at, write.side(side)))
+    }
+
+    /// Writes the new bytes of every site.
+    #[inline(always)] // As `unlike`.
+    pub(super) fn write(&self) -> memory::Result<()> {
+        let mut writes = self.writes();
+        writes.try_for_each(|write| self.write_one(&write, Side::New))
+    }
+
+    /// Writes the old bytes of every site that can be written: a refused write leaves bytes that the
+    /// comparison afterwards finds.
+    #[cold]
+    pub(super) fn restore(&self) {
+        for write in self.writes() {
+            // protection: roll-back-of-a-batch-goes-on
+            let _ = self.write_one(&write, Side::Old);
+        }
+    }
+
+    #[inline(always)] // As `unlike`.
+    fn write_one(&self, write: &BatchWrite<'_>, side: Side) -> memory::Result<()> {
+        #[cfg(test)]
+        if failing::is_lost(&self.memory, write.at, (side, write.side(side)))? {
+            return Ok(());
+        }
+        self.memory.write_here(write.at, write.side(side))
+    }
+
+    /// What the site at that address holds.
+    pub(super) fn read(&self, at: CodeAddr, into: &mut [u8]) -> memory::Result<()> {
+        self.memory.read(at, into)
+    }
+
+    /// Notes that its sites were rolled back, and whether that was published.
+    pub(super) fn note_rolled_back(&mut self, is_published: bool) {
+        self.rolled_back = Some(is_published);
+    }
+
+    /// What a site is after a failed commit, unless that is what it should be.
+    fn fate(&self, write: &BatchWrite<'_>) -> Option<Fate> {
+        let holds = |side| self.memory.holds(write.at, write.side(side)) == Ok(true);
+        match self.rolled_back? {
+            true if holds(Side::Old) => None,
+            // protection: fates-are-looked-up (2)
+            true if holds(Side::New) => Some(Fate::New),
+            _ => Some(Fate::Unknown),
+        }
+    }
+
+    /// What was committed, for the journal: of all but so many of the first.
+    pub(super) fn records(&self, skip: usize) -> impl ExactSizeIterator<Item = Record<'_>> {
+        let module = self.module.id();
+        (skip..self.len()).map(move |number| {
+            let index = self.first + number as u32;
+            Record {
+                generation: FIRST,
+                site: SiteKey { module, index },
+                addr: self.module.site_addr(index),
+                became: Status::Invalidated,
+                before: &self.old,
+                after: self.new_of(number),
+            }
+        })
+    }
+
+    /// What the site of that number among them holds afterwards.
+    fn new_of(&self, number: usize) -> &[u8] {
+        let len = self.old.len();
+        let new = self.new.get(number * len..(number + 1) * len);
+        new.or_abort(HAS_ALL)
+    }
+
+    /// What is installed in the site of that number among them, and its exit stub.
+    fn of_site(&self, number: usize) -> (Installed, ExitStub) {
+        let room = *self.rooms.get(number).or_abort(HAS_ALL);
+        let mut installed = Installed::original(self.new_of(number), &self.returns);
+        installed.return_offsets = self.return_offsets.clone();
+        installed.generation = FIRST;
+        installed.describe(Status::Invalidated, None);
+        let code = ExitStubCode::InRoom(RoomExit {
+            block: Arc::clone(&self.block),
+            number: room,
+        });
+        let exit_stub = ExitStub {
+            kind: ExitStubKind::Invalidated,
+            generation: FIRST,
+            code,
+            resumes_in: None,
+        };
+        (installed, exit_stub)
+    }
+
+    /// The number of a site among them.
+    fn number(&self, site: SiteKey) -> usize {
+        (site.index - self.first) as usize
+    }
+
+    /// Frees the exit stubs of sites that are not changed.
+    pub(super) fn release(&self, shared: &Shared) {
+        for number in 0..self.rooms.len() {
+            let (_, exit_stub) = self.of_site(number);
+            shared.stubs.discard(exit_stub.into_slot());
+        }
+    }
+
+    /// Hands each site on as a change of its own, which was not made.
+    pub(super) fn into_changes(self, states: &mut States, mut take: impl FnMut(SiteChange, SiteWrite)) {
+        for (number, write) in self.writes().enumerate() {
+            let site = self.module.handle(self.first + number as u32);
+            // protection: sites-of-failed-batches-have-states
+            let index = states.index_of(&site, || Ok(())).ok();
+            let index = index.or_abort("a site of a batch is like one that has a state");
+            let (installed, exit_stub) = self.of_site(number);
+            let mut change = SiteChange::room();
+            change.site = site.key();
+            change.module = self.module_number;
+            change.index = index;
+            change.range = site.range();
+            change.status = Status::Invalidated;
+            change.installed = Held::Own(Box::new(installed));
+            change.used = self.used;
+            change.exit_stubs.push(exit_stub);
+            change.until_run = self.until_run;
+            change.fate = self.fate(&write);
+            take(change, SiteWrite::new(write.at, write.old, write.new));
+        }
+    }
+}
+
+const HAS_ALL: &str = "a batch has the bytes and the exit stub of each of its sites";
+
+/// The batches that are committed.
+#[derive(Default)]
+pub(super) struct Batches {
+    all: Vec<Option<SiteBatch>>,
+    free: Vec<u32>,
+}
+
+const IS_KEPT: &str = "a batch is kept as long as a site is in it";
+
+impl Batches {
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.all.iter().flatten().count()
+    }
+
+    pub(super) fn get(&self, batch: u32) -> &SiteBatch {
+        let found = self.all.get(batch as usize).and_then(Option::as_ref);
+        found.or_abort(IS_KEPT)
+    }
+
+    /// Keeps one: its number.
+    fn add(&mut self, batch: SiteBatch) -> u32 {
+        if let Some(number) = self.free.pop() {
+            let place = self.all.get_mut(number as usize);
+            *place.or_abort("a place that became free is still there") = Some(batch);
+            return number;
+        }
+        self.all.push(Some(batch));
+        (self.all.len() - 1) as u32
+    }
+
+    /// A site leaves its batch: what is installed in it, and its exit stub.
+    pub(super) fn take_out(&mut self, batch: u32, site: SiteKey) -> (Installed, ExitStub, SiteFacts) {
+        let place = self.all.get_mut(batch as usize).or_abort(IS_KEPT);
+        let of = place.as_mut().or_abort(IS_KEPT);
+        let ((installed, exit_stub), facts) = (of.of_site(of.number(site)), of.facts);
+        of.left -= 1;
+        // protection: batches-go-with-their-last-site
+        if of.left == 0 {
+            *place = None;
+            self.free.push(batch);
+        }
+        (installed, exit_stub, facts)
+    }
+
+    /// Whether the exit stub of a site of a batch contains an address.
+    pub(super) fn has(&self, batch: u32, site: SiteKey, addr: CodeAddr) -> bool {
+        let batch = self.get(batch);
+        let number = batch.rooms.get(batch.number(site)).or_abort(HAS_ALL);
+        batch.block.room(*number).contains(addr)
+    }
+}
+
+impl States {
+    /// Makes what was written of a batch the sites' states. Returns its number.
+    pub(super) fn install_batch(&mut self, mut batch: SiteBatch) -> u32 {
+        batch.left = batch.len();
+        let (module, sites) = (
+            batch.module.clone(),
+            batch.first..batch.first + batch.len() as u32,
+        );
+        let number = self.batches.add(batch);
+        self.table.insert_batch(&module, sites, number);
+        number
+    }
+}
+
+/// Writes of batches that fail when a test tells them to: memory of the engine's own does not.
+#[cfg(test)]
+pub(super) mod failing {
+    use std::cell::Cell;
+
+    use super::Side;
+    use crate::addr::CodeAddr;
+    use crate::error::Errno;
+    use crate::memory::{Alias, CodeMemory, Error, Result};
+
+    /// How many writes succeed before one fails.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub(in crate::engine) enum Fails {
+        /// After the first half of its bytes.
+        Once(u32),
+        /// So do all behind it. They write nothing.
+        ForGood(u32),
+        /// It writes nothing, and says that it has.
+        Unsaid(u32),
+    }
+
+    thread_local! {
+        static RULES: [Cell<Option<Fails>>; 2] = const { [const { Cell::new(None) }; 2] };
+    }
+
+    /// Sets what fails of the writes of this thread of that side; returns what was still to fail.
+    pub(in crate::engine) fn set(side: Side, fails: Option<Fails>) -> Option<Fails> {
+        RULES.with(|rules| rules[side as usize].replace(fails))
+    }
+
+    /// Whether a write is lost.
+    pub(super) fn is_lost(memory: &Alias, at: CodeAddr, (side, bytes): (Side, &[u8])) -> Result<bool> {
+        let (next, is_lost) = match set(side, None) {
+            None => (None, Ok(false)),
+            Some(Fails::Once(0)) => {
+                memory.write(at, &bytes[..bytes.len() / 2])?;
+                (None, Err(()))
+            }
+            Some(Fails::ForGood(0)) => (Some(Fails::ForGood(0)), Err(())),
+            Some(Fails::Unsaid(0)) => (None, Ok(true)),
+            Some(Fails::Once(left)) => (Some(Fails::Once(left - 1)), Ok(false)),
+            Some(Fails::ForGood(left)) => (Some(Fails::ForGood(left - 1)), Ok(false)),
+            Some(Fails::Unsaid(left)) => (Some(Fails::Unsaid(left - 1)), Ok(false)),
+        };
+        set(side, next);
+        is_lost.map_err(|()| Error::SystemCall {
+            call: "injected fault",
+            at,
+            len: 0,
+            errno: Errno(libc::EIO),
+            mend: "none",
+        })
+    }
+}
