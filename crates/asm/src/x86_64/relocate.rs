@@ -8,11 +8,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
-    InstructionBlock, Mnemonic,
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, IcedError, Instruction,
+    InstructionBlock, Mnemonic, Register,
 };
 
 use llvm_stackmaps::addr::CodeAddr;
+use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
 
@@ -47,9 +48,8 @@ fn longest(instruction: &Instruction) -> u64 {
 pub(crate) fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec<u8>> {
     let refused = |reason| Error::Relocation { addr, at, reason };
     let end = addr.get().wrapping_add(bytes.len() as u64);
-    let mut instructions: Vec<_> = Decoder::with_ip(64, bytes, addr.get(), DecoderOptions::NONE)
-        .iter()
-        .collect();
+    let mut instructions: SmallVec<[Instruction; 8]> = SmallVec::new();
+    instructions.extend(Decoder::with_ip(64, bytes, addr.get(), DecoderOptions::NONE));
     for instruction in &instructions {
         // protection: displaced-code-means-the-same
         check(instruction, &instructions, addr.get()..end).map_err(refused)?;
@@ -57,28 +57,86 @@ pub(crate) fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec
     if let Some(code) = as_they_are(at, &instructions, bytes, end) {
         return Ok(code);
     }
-    // Part of the block, because the encoder puts the addresses that far branches need behind it.
-    let on =
-        Instruction::with_branch(Code::Jmp_rel32_64, end).map_err(|error| refused(format!("{error}")))?;
-    instructions.push(on);
-    let block = InstructionBlock::new(&instructions, at.get());
-    BlockEncoder::encode(64, block, BlockEncoderOptions::NONE)
-        .map(|code| code.code_buffer)
-        .map_err(|error| refused(format!("{error}")))
+    encode_anew(at, instructions, end).map_err(|error| refused(format!("{error}")))
 }
 
-/// Nothing but instructions that are the same everywhere, such as the calls of most patchpoints: their
-/// bytes and a jump to `end`, without encoding them anew. The nops at their end do nothing before the jump.
+/// Instructions as they are executed at `at`, and a jump to `end`.
+fn encode_anew(
+    at: CodeAddr,
+    mut instructions: SmallVec<[Instruction; 8]>,
+    end: u64,
+) -> core::result::Result<Vec<u8>, IcedError> {
+    // Part of the block, because the encoder puts the addresses that far branches need behind it.
+    instructions.push(Instruction::with_branch(Code::Jmp_rel32_64, end)?);
+    let block = InstructionBlock::new(&instructions, at.get());
+    BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).map(|code| code.code_buffer)
+}
+
+/// The same where each instruction keeps its bytes but for a distance, as most do: encoding a block anew
+/// takes some 6,000 instructions. The nops at the end do nothing before the jump. `None` where one has
+/// another form there, or what it refers to is moved as well, or out of its reach.
 fn as_they_are(at: CodeAddr, instructions: &[Instruction], bytes: &[u8], end: u64) -> Option<Vec<u8>> {
-    if instructions.iter().any(depends_on_its_address) {
-        return None;
+    let from = end.wrapping_sub(bytes.len() as u64);
+    let mut code = Vec::with_capacity(2 * bytes.len() + LONGEST_JUMP as usize);
+    let (mut left, mut used) = (bytes, 0);
+    for one in instructions {
+        let (old, behind) = left.split_at_checked(one.len())?;
+        left = behind;
+        if one.is_ip_rel_memory_operand() {
+            let (before, after) = old.split_at_checked(distance_of(one, old)?)?;
+            code.extend_from_slice(before);
+            put_distance(&mut code, at, one.ip_rel_memory_address(), after.get(4..)?)?;
+        } else if is_near_branch(one) {
+            let to = one.near_branch_target();
+            // protection: branches-to-what-is-moved-are-encoded-anew
+            if (from..end).contains(&to) {
+                return None;
+            }
+            code.extend_from_slice(&long_branch(old)?);
+            put_distance(&mut code, at, to, &[])?;
+        } else {
+            code.extend_from_slice(old);
+        }
+        if !is_nop(one) {
+            used = code.len();
+        }
     }
-    let nops = instructions.iter().rev().take_while(|one| is_nop(one));
-    let nops: usize = nops.map(Instruction::len).sum();
-    let bytes = bytes.get(..bytes.len() - nops)?;
-    let next = at.get().wrapping_add(bytes.len() as u64 + 5);
-    let distance = i32::try_from(end.wrapping_sub(next) as i64).ok()?;
-    Some([bytes, &[0xe9], &distance.to_le_bytes()].concat())
+    code.truncate(used);
+    code.push(0xe9);
+    put_distance(&mut code, at, end, &[])?;
+    Some(code)
+}
+
+/// Where in an instruction the distance of its operand is, if that has four bytes and counts in 64 bits.
+fn distance_of(one: &Instruction, bytes: &[u8]) -> Option<usize> {
+    let mut decoder = Decoder::with_ip(64, bytes, one.ip(), DecoderOptions::NONE);
+    let decoded = decoder.decode();
+    let offsets = decoder.get_constant_offsets(&decoded);
+    let is_whole = one.memory_base() == Register::RIP && offsets.displacement_size() == 4;
+    is_whole.then_some(offsets.displacement_offset())
+}
+
+/// The opcode of a branch with a distance of four bytes, if it has one.
+fn long_branch(branch: &[u8]) -> Option<SmallVec<[u8; 2]>> {
+    Some(match *branch {
+        [0xeb, _] | [0xe9, _, _, _, _] => smallvec![0xe9],
+        [0xe8, _, _, _, _] => smallvec![0xe8],
+        [condition @ 0x70..=0x7f, _] => smallvec![0x0f, condition + 0x10],
+        [0x0f, condition @ 0x80..=0x8f, _, _, _, _] => smallvec![0x0f, condition],
+        _ => return None,
+    })
+}
+
+/// Appends the distance of an address from the end of the instruction, which has these bytes behind it,
+/// in code at `at`.
+fn put_distance(code: &mut Vec<u8>, at: CodeAddr, to: u64, behind: &[u8]) -> Option<()> {
+    let end = code.len() as u64 + 4 + behind.len() as u64;
+    let distance = to.wrapping_sub(at.get().wrapping_add(end)) as i64;
+    // protection: distances-that-do-not-fit-are-encoded-anew
+    let distance = i32::try_from(distance).ok()?;
+    code.extend_from_slice(&distance.to_le_bytes());
+    code.extend_from_slice(behind);
+    Some(())
 }
 
 /// Whether it does nothing, not even a fault: its operand is not read.
@@ -179,6 +237,113 @@ mod tests {
                 assert_eq!(moved.unwrap()[..used.len()], *used);
             }
         }
+    }
+
+    fn decoded(at: CodeAddr, code: &[u8]) -> SmallVec<[Instruction; 8]> {
+        let decoder = Decoder::with_ip(64, code, at.get(), DecoderOptions::NONE);
+        decoder.into_iter().collect()
+    }
+
+    /// What instructions do, wherever they are: without the nops at their end.
+    fn meaning(at: u64, code: &[u8]) -> Vec<(Mnemonic, Vec<u64>)> {
+        let one = |one: Instruction| {
+            let mut operands = Vec::new();
+            if is_near_branch(&one) {
+                operands.push(one.near_branch_target());
+            } else {
+                // Of an operand relative to the instruction pointer the address is all there is.
+                let address = one.memory_displacement64();
+                operands.extend([address, one.memory_base() as u64, one.memory_index() as u64]);
+                let kinds = (0..one.op_count()).map(|number| (one.op_kind(number), one.op_register(number)));
+                operands.extend(kinds.flat_map(|(kind, register)| [kind as u64, register as u64]));
+                operands.extend((0..one.op_count()).filter_map(|number| one.try_immediate(number).ok()));
+            }
+            (one.mnemonic(), operands)
+        };
+        let all = Decoder::with_ip(64, code, at, DecoderOptions::NONE)
+            .into_iter()
+            .map(one);
+        let mut all: Vec<_> = all.collect();
+        let does_something = |one: &(Mnemonic, _)| one.0 != Mnemonic::Nop;
+        all.truncate(all.iter().rposition(does_something).map_or(0, |last| last + 1));
+        all
+    }
+
+    /// What keeps its bytes but for distances does the same as what is encoded anew.
+    #[test]
+    fn code_with_other_distances_does_the_same() {
+        let parts: [&[u8]; 14] = [
+            // movabsq; callq *%r11
+            &[0x49, 0xbb, 1, 2, 3, 4, 5, 6, 7, 8, 0x41, 0xff, 0xd3],
+            // add rax, [rip + 64]; cmp dword [rip + 64], 7; mov [rip + 64], imm32
+            &[0x48, 0x03, 0x05, 64, 0, 0, 0],
+            &[0x83, 0x3d, 64, 0, 0, 0, 7],
+            &[0x48, 0xc7, 0x05, 64, 0, 0, 0, 1, 2, 3, 4],
+            // lea rax, [rip - 256]; movups xmm0, [rip + 64]; jmp [rip + 64]
+            &[0x48, 0x8d, 0x05, 0, 0xff, 0xff, 0xff],
+            &[0x0f, 0x10, 0x05, 64, 0, 0, 0],
+            &[0xff, 0x25, 64, 0, 0, 0],
+            // call, jmp, je +0x1000; jmp, jne +100
+            &[0xe8, 0, 16, 0, 0],
+            &[0xe9, 0, 16, 0, 0],
+            &[0x0f, 0x84, 0, 16, 0, 0],
+            &[0xeb, 100],
+            &[0x75, 100],
+            // inc eax; nop
+            &[0xff, 0xc0],
+            &[0x66, 0x90],
+        ];
+        let from = CodeAddr::new(0x7000_0000);
+        for (first, second, third) in (0..14_usize.pow(3)).map(|n| (n % 14, n / 14 % 14, n / 196)) {
+            let code = [parts[first], parts[second], parts[third]].concat();
+            let end = from.get() + code.len() as u64;
+            let instructions = decoded(from, &code);
+            for at in [0x7000_1003, 0x7100_0000, 0x6ff0_0000].map(CodeAddr::new) {
+                let moved = as_they_are(at, &instructions, &code, end).unwrap();
+                assert!(moved.len() as u64 <= bound(from, &code));
+                let anew = encode_anew(at, instructions.clone(), end).unwrap();
+                let [moved, anew] = [moved, anew].map(|code| meaning(at.get(), &code));
+                let (jump, before) = anew.split_last().unwrap();
+                let used = before.iter().rposition(|one| one.0 != Mnemonic::Nop);
+                let before = &before[..used.map_or(0, |last| last + 1)];
+                assert_eq!(moved.split_last(), Some((jump, before)), "{code:02x?} at {at}");
+            }
+        }
+    }
+
+    /// What refers to what is moved with it, or has no form with a distance of four bytes.
+    #[test]
+    fn code_of_other_forms_is_encoded_anew() {
+        let from = CodeAddr::new(0x7000_0000);
+        let code: [&[u8]; 6] = [
+            // je to the next; jmp to itself
+            &[0x74, 0, 0xff, 0xc0],
+            &[0xff, 0xc0, 0xeb, 0xfc],
+            // jrcxz, loop
+            &[0xe3, 100],
+            &[0xe2, 100],
+            // je with a hint; add eax, [eip + 64]
+            &[0x3e, 0x74, 100],
+            &[0x67, 0x03, 0x05, 64, 0, 0, 0],
+        ];
+        for code in code {
+            let end = from.get() + code.len() as u64;
+            let at = CodeAddr::new(0x7000_1000);
+            assert_eq!(
+                as_they_are(at, &decoded(from, code), code, end),
+                None,
+                "{code:02x?}"
+            );
+            relocate(at, from, code).unwrap();
+        }
+        // Out of reach.
+        let far = CodeAddr::new(0x7fff_0000_0000);
+        let call = [0xe8, 0, 16, 0, 0];
+        assert_eq!(
+            as_they_are(far, &decoded(from, &call), &call, from.get() + 5),
+            None
+        );
+        relocate(far, from, &call).unwrap();
     }
 
     #[test]
