@@ -27,18 +27,23 @@ pub(super) struct OriginalIndex(u32);
 pub(super) struct Originals {
     all: Vec<Option<Original>>,
     free: Vec<OriginalIndex>,
-    last: Option<LastOriginal>,
+    /// At most [`RECENT`], the last first.
+    recent: Vec<RecentOriginal>,
 }
 
 struct Original {
     installed: Installed,
-    /// How many sites hold it, and one more for [`Originals::last`]: no more than have states.
+    /// How many sites hold it, and one more for [`Originals::recent`]: no more than have states.
     users: u32,
 }
 
-/// What the site held that was asked about last. Where calls return to in it depends on the bytes, the
+/// So many are remembered. Modules that were compiled from like sources have the same few kinds of sites:
+/// where each of them asks anew, it is a tenth of invalidating its functions.
+const RECENT: usize = 4;
+
+/// What a site held that was asked about lately. Where calls return to in it depends on the bytes, the
 /// architecture and the length alone; so does whether it is nops.
-struct LastOriginal {
+struct RecentOriginal {
     form: (ModuleId, u32),
     facts: SiteFacts,
     key: (Arch, Len),
@@ -91,36 +96,39 @@ impl Originals {
     pub(super) fn of(&mut self, site: &Site) -> Result<(OriginalIndex, SiteFacts)> {
         let form = site.form_key();
         // protection: forms-are-of-one-module
-        if let Some(last) = self.last.as_ref().filter(|last| last.form == form) {
+        if let Some(last) = self.recent.first().filter(|last| last.form == form) {
             let (index, facts) = (last.index, last.facts);
             return Ok((self.add_user(index), facts));
         }
         let key = (site.module().arch(), site.reserved());
         let displaced = site.displaced();
         let is_told = site.is_told();
-        if let Some(last) = self.last.as_mut().filter(|_| !is_told) {
-            // protection: returns-are-those-of-the-bytes
-            if last.key == key && *last.displaced == *displaced {
-                last.form = form;
-                last.facts.is_call = is_call(site);
-                let (index, facts) = (last.index, last.facts);
-                return Ok((self.add_user(index), facts));
-            }
+        // protection: returns-are-those-of-the-bytes
+        let holds_it = |one: &RecentOriginal| one.key == key && *one.displaced == *displaced;
+        let known = self.recent.iter().position(holds_it).filter(|_| !is_told);
+        if let Some(mut last) = known.map(|at| self.recent.remove(at)) {
+            last.form = form;
+            last.facts.is_call = is_call(site);
+            let (index, facts) = (last.index, last.facts);
+            self.recent.insert(0, last);
+            return Ok((self.add_user(index), facts));
         }
         let returns = returns_of(site, displaced)?;
         let index = self.add(Installed::original(site.original(), &returns));
         let facts = SiteFacts::of(site, displaced);
         if !is_told {
             let index = self.add_user(index);
-            let last = LastOriginal {
+            let last = RecentOriginal {
                 form,
                 facts,
                 key,
                 displaced: displaced.into(),
                 index,
             };
-            if let Some(before) = self.last.replace(last) {
-                self.lose_user(before.index);
+            self.recent.insert(0, last);
+            while self.recent.len() > RECENT {
+                let forgotten = self.recent.pop().expect("there are more than that");
+                self.lose_user(forgotten.index);
             }
         }
         Ok((index, facts))

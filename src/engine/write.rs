@@ -53,7 +53,10 @@ impl ChangeSet {
                 return self.found.check(Err(cause));
             }
         }
-        let written = self.batches.iter().try_for_each(SiteBatch::write);
+        let written = match self.batches.is_empty() {
+            true => Ok(()),
+            false => self.write_batches(),
+        };
         if let Err(cause) = written {
             // protection: failed-write-is-rolled-back (2)
             self.roll_back(Open::Yes, stopped, publisher);
@@ -75,6 +78,11 @@ impl ChangeSet {
             self.roll_back(Open::No, stopped, publisher);
         }
         done
+    }
+
+    #[inline(never)] // Most transactions have none.
+    fn write_batches(&self) -> memory::Result<()> {
+        self.batches.iter().try_for_each(SiteBatch::write)
     }
 
     /// Makes the pages of memories writable that are not the engine's own, or of none.

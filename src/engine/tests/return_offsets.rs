@@ -165,7 +165,7 @@ fn sites_with_calls_and_sites_without_are_told_apart() {
         assert_eq!(*installed.return_offsets, *kept, "{id}");
     }
     let originals = || lab.engine.shared.states.lock().originals();
-    assert_eq!(originals(), 1, "all were changed, and the last is remembered");
+    assert_eq!(originals(), 2, "all were changed, and both kinds are remembered");
     // Others get a state, and are not changed.
     let written = [called(9), empty(10), called(11)];
     let text = Text::new(&written);
@@ -173,12 +173,27 @@ fn sites_with_calls_and_sites_without_are_told_apart() {
     for site in module.sites() {
         assert_eq!(lab.engine.restore_site(&site).unwrap().sites, 0);
     }
-    assert_eq!(originals(), 3);
+    assert_eq!(originals(), 2);
     // SAFETY: nobody executes it.
     let grace_period = unsafe { GracePeriod::promise() };
     lab.engine.unregister(module, &grace_period).unwrap();
-    assert_eq!(originals(), 1, "the last is remembered");
-    drop(texts);
+    assert_eq!(originals(), 2, "they are remembered");
+    // More kinds than are remembered.
+    let others = (1..=3).map(|count| {
+        let mut written = empty(20 + count);
+        let work = HOST.increment.repeat(count as usize);
+        written.bytes.splice(..work.len(), work);
+        written.shape = CallShape::shadow(SITE as u32);
+        let written = [written];
+        let text = Text::new(&written);
+        let module = lab.register(&text, &written);
+        let function = module.functions().next().unwrap();
+        lab.engine.invalidate(&function).unwrap();
+        text
+    });
+    let others: Vec<Text> = others.collect();
+    assert_eq!(originals(), 4, "others are forgotten");
+    drop((texts, others));
 }
 
 #[test]
