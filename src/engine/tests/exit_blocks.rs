@@ -243,6 +243,35 @@ fn each_site_resumes_with_what_it_held() {
     assert_eq!(lab.deopts.load(Ordering::Relaxed), 6);
 }
 
+/// Sites that are invalidated in one transaction are a batch behind the first few, on every architecture.
+#[test]
+fn functions_that_are_invalidated_together_resume_each_for_itself() {
+    const FUNCTIONS: u64 = 24;
+    let lab = Lab::new();
+    let (add, nops) = (HOST.increment, nops());
+    let mut functions: Vec<Written> = (0..FUNCTIONS).map(identity).collect();
+    for function in functions.iter_mut().skip(FUNCTIONS as usize / 2) {
+        function.bytes = [add, &nops[add.len()..], HOST.ret].concat();
+        function.shape = CallShape::shadow(RESERVED);
+    }
+    let text = Text::new(&functions);
+    let memory: Arc<dyn CodeMemory> = Arc::new(text.placed.memory());
+    let code = lab.engine.adopt_with(text.adopted(&functions), &memory).unwrap();
+    let shape = |id: RecordId| functions.get(id.get() as usize).map(|one| one.shape);
+    // SAFETY: what is told is true of the code that this test wrote.
+    let module = unsafe { lab.engine.register(code, |record| shape(record.id())) }.unwrap();
+    let results = || module.sites().map(|site| call(&site, 7)).collect::<Vec<u64>>();
+    let before = results();
+    let mut transaction = lab.engine.transaction();
+    for function in module.functions() {
+        transaction.invalidate(&function).unwrap();
+    }
+    assert_eq!(transaction.commit().unwrap().sites as u64, FUNCTIONS);
+    assert!(lab.engine.shared.states.lock().batches.len() > 0);
+    assert_eq!(results(), before);
+    assert_eq!(lab.deopts.load(Ordering::Relaxed), FUNCTIONS);
+}
+
 /// An instruction that depends on where it is, of as many bytes as what was copied before.
 #[test]
 #[cfg(target_arch = "x86_64")]
