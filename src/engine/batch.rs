@@ -4,8 +4,9 @@
 //! invalidated that lie side by side, are alike, and were never changed. A change and a state of its
 //! own for each, some 600 bytes, are most of what that takes; hardly ever does somebody ask for them
 //! again, as an invalidation is for good. Approach: the first of them is changed as any other. The
-//! others are a batch, which keeps of each what it is to hold and which exit stub it has, 20 bytes;
-//! everything else is as of the first. A site of a batch gets a state when somebody asks for it.
+//! others are a batch, which keeps of each what it is to hold and which exit stub it has, four bytes more
+//! than the site has; everything else is as of the first. A site of a batch gets a state when somebody
+//! asks for it.
 //!
 //! Invariants: a batch is prepared and committed under one lock, so its sites are as they were; all of
 //! them are in one memory of the engine's own, of one [form](Site::form_key), and had no state. A site
@@ -174,6 +175,7 @@ impl SiteBatch {
         self.new.reserve_exact(most * self.old.len());
         let (module, block) = (self.module.clone(), Arc::clone(&self.block));
         let (places, exit_block) = (states.places_in(&module), &**exits_of(&block));
+        // Sites of one form have displaced the same.
         let (displaced, in_memory) = (like.displaced(), self.memory.range());
         for (index, addr) in sites.clone().zip(module.site_addrs(sites)) {
             site.go_to(index);

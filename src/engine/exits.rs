@@ -498,7 +498,8 @@ pub unsafe trait Exits: Send + Sync {
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode>;
 
     /// Blocks for exit stubs like this, and of which form; `None` where it is to be made by
-    /// [`encode`](Self::encode).
+    /// [`encode`](Self::encode). Of sites that are invalidated together, alike and side by side, the first
+    /// few are asked about; [`ExitBlock::put`] says of each whether it can be in their block.
     fn in_blocks(
         &self,
         _site: &Site,
