@@ -181,8 +181,10 @@ fn sites_with_calls_and_sites_without_are_told_apart() {
     // More kinds than are remembered.
     let others = (1..=3).map(|count| {
         let mut written = empty(20 + count);
-        let work = HOST.increment.repeat(count as usize);
-        written.bytes.splice(..work.len(), work);
+        written.bytes = HOST.increment.repeat(count as usize);
+        let nops = SITE - written.bytes.len();
+        patchpoint_isa::nops::put(ARCH, nops as u32, &mut written.bytes);
+        written.bytes.extend(HOST.ret);
         written.shape = CallShape::shadow(SITE as u32);
         let written = [written];
         let text = Text::new(&written);
