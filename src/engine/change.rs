@@ -322,7 +322,7 @@ pub(super) struct ChangeSet {
     pub(super) quiescent: usize,
     /// The memories of quiescent sites.
     pub(super) memories: Vec<SameMemory>,
-    /// Whether all sites are quiescent, and in one memory.
+    /// Whether all sites are quiescent, in one memory, and in no batch.
     pub(super) is_of_one_memory: bool,
     /// Whether some of them are not the engine's own: their pages have to be opened and closed.
     pub(super) has_others: bool,
@@ -547,6 +547,14 @@ impl ChangeSet {
     /// How many sites are changed.
     #[inline]
     pub(super) fn len(&self) -> usize {
+        match self.is_of_one_memory {
+            true => self.changes.len(),
+            false => self.len_with_batches(),
+        }
+    }
+
+    #[inline(never)] // Few transactions have batches.
+    fn len_with_batches(&self) -> usize {
         let in_batches: usize = self.batches.iter().map(SiteBatch::len).sum();
         self.changes.len() + in_batches
     }
@@ -619,7 +627,7 @@ impl ChangeSet {
         }
         // protection: no-memory-is-left-out
         let first = self.memories.first().map(|memory| &memory.changes);
-        self.is_of_one_memory = first == Some(&(0..self.changes.len()));
+        self.is_of_one_memory = first == Some(&(0..self.changes.len())) && self.batches.is_empty();
         let longest = self.writes.iter().map(|write| write.new.len());
         let longest = longest.chain(self.batches.iter().map(SiteBatch::site_len));
         self.found.make_room(longest.fold(0, usize::max));
