@@ -38,7 +38,8 @@ use crate::verify::Place;
 /// Which change of a site of a batch it is: none was changed before.
 const FIRST: u64 = 1;
 
-/// A batch has as many sites at least: of fewer, each its own change takes less.
+/// A batch is tried where the same is asked for of so many sites behind one: of fewer, a change for each
+/// takes less.
 pub(super) const FEWEST: u32 = 4;
 
 /// Sites that follow each other in their module, to be invalidated, or invalidated.
@@ -377,9 +378,8 @@ impl SiteBatch {
 
     /// Frees the exit stubs of sites that are not changed.
     pub(super) fn release(&self, shared: &Shared) {
-        for number in 0..self.rooms.len() {
-            let (_, exit_stub) = self.of_site(number);
-            shared.stubs.discard(exit_stub.into_slot());
+        for number in &self.rooms {
+            shared.stubs.discard(self.block.slot(*number));
         }
     }
 

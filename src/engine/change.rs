@@ -548,6 +548,7 @@ impl ChangeSet {
     #[inline]
     pub(super) fn len(&self) -> usize {
         match self.is_of_one_memory {
+            // Then there are no batches.
             true => self.changes.len(),
             false => self.len_with_batches(),
         }

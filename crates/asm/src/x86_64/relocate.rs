@@ -1,7 +1,7 @@
 //! Instructions moved to other addresses.
 //!
-//! Branches are made longer where the distance needs it, and operands relative to the instruction
-//! pointer are adjusted; what would change its meaning is refused.
+//! Branches that leave get distances of four bytes, or more where these do not reach, and operands
+//! relative to the instruction pointer are adjusted; what would change its meaning is refused.
 
 use alloc::format;
 use alloc::string::String;
