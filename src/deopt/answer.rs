@@ -181,7 +181,8 @@ impl<'f> Frame<'f> {
 
     fn caller(&self) -> Result<CallerState> {
         self.must_be_whole()?;
-        let unwind = self.unwind().ok_or(Error::UnwindMissing { pc: self.pc() })?;
+        let unwind = self.unwind()?;
+        let unwind = unwind.ok_or(Error::UnwindMissing { pc: self.pc() })?;
         let row = unwind.row(self.pc())?;
         row.check_saved(is_restored)?;
         let registers = |reg| self.captured.base(reg);

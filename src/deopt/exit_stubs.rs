@@ -149,7 +149,6 @@ unsafe impl Exits for ExitStubs {
             site: site.name(),
             role: role.name(),
         })?;
-        unwinds::read(site.module())?;
         let site: Arc<dyn ExitStubSite> = Arc::new(SiteExit {
             site: site.clone(),
             handler,
@@ -212,7 +211,7 @@ unsafe impl Exits for ExitStubs {
     }
 
     fn check_leavable(&self, site: &Site) -> Result<()> {
-        let unwind = unwinds::covering(site.module(), site.addr())?;
+        let unwind = unwinds::of_site(site)?;
         let missing = deopt::Error::UnwindMissing { pc: site.addr() };
         Ok(unwind.ok_or(missing)?.check_leavable(site.addr())?)
     }
@@ -254,8 +253,8 @@ impl ExitStubSite for SiteExit {
         Some(&self.site)
     }
 
-    fn unwind(&self) -> Option<&UnwindInfo> {
-        unwinds::of_read(&self.site)
+    fn unwind(&self) -> deopt::Result<Option<&UnwindInfo>> {
+        unwinds::of_site(&self.site)
     }
 
     fn description(&self) -> Option<&(dyn Any + Send + Sync)> {

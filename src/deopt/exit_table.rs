@@ -190,27 +190,25 @@ impl ExitTable {
     }
 
     /// Writes an entry that is free; whether it was. It has one user then.
-    fn claim(&self, number: u32, request: &ExitRequest<'_>) -> Result<bool> {
-        let site = request.site;
-        unwinds::read(site.module())?;
+    fn claim(&self, number: u32, request: &ExitRequest<'_>) -> bool {
         let Some(entry) = self.entries.get(number as usize) else {
-            return Ok(false);
+            return false;
         };
         // protection: entries-in-use-are-not-written
         let free = entry
             .users
             .compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed);
         if free.is_err() {
-            return Ok(false);
+            return false;
         }
         let found = TableSite {
-            site: site.clone(),
+            site: request.site.clone(),
             role: request.role,
         };
         // SAFETY: whoever makes an entry busy is the only one to look at it.
         unsafe { *entry.site.get() = Some(found) };
         entry.users.store(BUSY + 1, Ordering::Release);
-        Ok(true)
+        true
     }
 }
 
@@ -236,7 +234,7 @@ impl ExitBlock for Arc<ExitTable> {
                 }
             }
         };
-        let is_put = put.is_some() && self.claim(number, request)?;
+        let is_put = put.is_some() && self.claim(number, request);
         Ok(is_put.then_some(code.len()))
     }
 
@@ -286,8 +284,8 @@ impl ExitStubSite for UsedEntry {
         Some(&self.get().site)
     }
 
-    fn unwind(&self) -> Option<&UnwindInfo> {
-        unwinds::of_read(&self.get().site)
+    fn unwind(&self) -> deopt::Result<Option<&UnwindInfo>> {
+        unwinds::of_site(&self.get().site)
     }
 
     fn description(&self) -> Option<&(dyn Any + Send + Sync)> {

@@ -58,8 +58,8 @@ impl<'f> Frame<'f> {
         }
     }
 
-    /// The unwind information of the site's function.
-    pub(super) fn unwind(&self) -> Option<&'f UnwindInfo> {
+    /// The unwind information of the site's function, if there is any.
+    pub(super) fn unwind(&self) -> Result<Option<&'f UnwindInfo>> {
         self.exit.unwind()
     }
 

@@ -146,9 +146,13 @@ pub trait ExitStubSite: Send + Sync {
     /// The site.
     fn site(&self) -> SiteContext<'_>;
 
-    /// The unwind information of the site's function, which [`Frame::return_to_caller`] needs.
-    fn unwind(&self) -> Option<&UnwindInfo> {
-        None
+    /// The unwind information of the site's function, which [`Frame::return_to_caller`] needs; `None` where
+    /// there is none.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn unwind(&self) -> Result<Option<&UnwindInfo>> {
+        Ok(None)
     }
 
     /// The registered site, which [`Frame::site`] hands on; `None` where an exit stub is made by

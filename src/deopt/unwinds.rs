@@ -1,8 +1,9 @@
 //! The unwind information of a module, read once.
 //!
-//! Problem: each exit stub is for a site whose frame has to be found, and its handler asks for that
-//! while other threads make exit stubs. Approach: what was read is kept with the module, which whoever
-//! has a site of it has too: finding it takes no lock, and it is gone when the module is.
+//! Problem: the frame at a site has to be found when a handler leaves it, and whenever somebody looks for
+//! callers; most exit stubs are never entered, and reading a section takes more than making an exit
+//! stub. Approach: it is read when it is asked for first, and kept with the module, which whoever has
+//! a site of it has too: finding it takes no lock then, and it is gone when the module is.
 
 use super::UnwindInfo;
 use crate::addr::CodeAddr;
@@ -34,29 +35,19 @@ impl Unwinds {
     }
 }
 
-/// Reads the unwind information of a module, unless that has been done.
-///
-/// # Errors
-/// A section of the module cannot be read.
-#[inline]
-pub(super) fn read(module: &Module) -> Result<()> {
-    match module.has_unwinds() {
-        true => Ok(()),
-        false => Unwinds::of(module).map(drop),
-    }
-}
-
 /// The unwind information that covers an address of the module, if any does.
 ///
 /// # Errors
-/// As [`read`].
+/// A section of the module cannot be read.
 pub(super) fn covering(module: &Module, pc: CodeAddr) -> Result<Option<&UnwindInfo>> {
     let infos = &Unwinds::of(module)?.0;
     Ok(infos.iter().find(|info| info.covers(pc)))
 }
 
-/// The same of a site whose module's has been [read](read).
-pub(super) fn of_read(site: &Site) -> Option<&UnwindInfo> {
-    let found = covering(site.module(), site.addr());
-    found.expect("what was read once is kept with its module")
+/// The unwind information of a site's function, if there is any.
+///
+/// # Errors
+/// As [`covering`].
+pub(super) fn of_site(site: &Site) -> Result<Option<&UnwindInfo>> {
+    covering(site.module(), site.addr())
 }

@@ -274,13 +274,6 @@ impl Module {
         self.0.parts.unwind_by
     }
 
-    /// Whether anything was [kept](Self::keep_unwinds) of its unwind information.
-    #[inline]
-    pub(crate) fn has_unwinds(&self) -> bool {
-        let known = self.0.known_on_demand();
-        known.is_some_and(|known| known.unwinds.get().is_some())
-    }
-
     /// What was [kept](Self::keep_unwinds) of its unwind information.
     pub(crate) fn kept_unwinds<T: Any>(&self) -> Option<&T> {
         let kept = self.0.known_on_demand()?.unwinds.get()?;

@@ -1,9 +1,13 @@
 //! Frames without unwind information: refused when their module is registered, or left in another
 //! way.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ::object::{Object, ObjectSection};
+
 use super::object;
 use crate::arch::CallShape;
-use crate::deopt::{ExitStubs, ReturnValue};
+use crate::deopt::{self, ExitStubs, ReturnValue};
 use crate::engine::Engine;
 use crate::publish::SingleThreaded;
 use crate::site::{Module, Saves, UnwindBy};
@@ -48,6 +52,50 @@ fn a_module_whose_frames_cannot_be_left_is_refused() {
     let without_exit_stubs = Engine::builder().world(alone).build().unwrap();
     let refused = register(&without_exit_stubs, object!("walk"), UnwindBy::EhFrame).unwrap_err();
     assert!(matches!(refused, Error::SiteNotLeavable { .. }));
+}
+
+/// The same object, but for the version of the first entry of its unwind information.
+fn with_damaged_frames(object: &[u8]) -> Vec<u8> {
+    let file = ::object::File::parse(object).unwrap();
+    let frames = file.section_by_name(".eh_frame").unwrap();
+    let (start, _) = frames.file_range().unwrap();
+    let mut damaged = object.to_vec();
+    // Behind a length and a number, of four bytes each.
+    damaged[start as usize + 8] = 99;
+    damaged
+}
+
+#[test]
+fn damaged_unwind_information_is_told_to_whoever_needs_it() {
+    static REFUSED: AtomicU32 = AtomicU32::new(0);
+    let exit_stubs = ExitStubs::new().on_deopt(|frame| {
+        let refused = frame.return_to_caller(ReturnValue::Void).unwrap_err();
+        assert!(matches!(refused, deopt::Error::UnwindFormat { .. }), "{refused}");
+        REFUSED.fetch_add(1, Ordering::Relaxed);
+        frame.resume()
+    });
+    // SAFETY: as above.
+    let alone = unsafe { SingleThreaded::promise() };
+    let resuming = Engine::builder().world(alone).exits(exit_stubs).build().unwrap();
+    let damaged = with_damaged_frames(object!("walk"));
+    let leavable = register(&engine(), &damaged, UnwindBy::EhFrame).unwrap_err();
+    assert!(
+        matches!(&leavable, Error::SiteNotLeavable { reason, .. } if reason.contains("unwind information at")),
+        "{leavable}"
+    );
+    let code = resuming.load(&damaged, |_| None).unwrap();
+    let shape = |id: u64| (id == 1).then(|| CallShape::c(48));
+    // SAFETY: what is told is true of the object's code, or refused.
+    let module = unsafe { resuming.register(code, |record| shape(record.id().get())) }.unwrap();
+    // Whoever resumes needs none.
+    resuming.invalidate(&module.function("inner").unwrap()).unwrap();
+    module.release();
+    let entry = module.function("outer").unwrap().entry().unwrap().get();
+    // SAFETY: as below.
+    let outer: extern "C" fn(u64, &mut [u64; 20]) -> u64 = unsafe { std::mem::transmute(entry as usize) };
+    let mut words = std::array::from_fn(|n| n as u64);
+    outer(10, &mut words);
+    assert!(REFUSED.load(Ordering::Relaxed) > 0);
 }
 
 /// `inner` saves no register but those that the conventions place.

@@ -75,8 +75,8 @@ impl ExitStubSite for TestSite {
         }
     }
 
-    fn unwind(&self) -> Option<&UnwindInfo> {
-        self.unwind.as_ref()
+    fn unwind(&self) -> crate::deopt::Result<Option<&UnwindInfo>> {
+        Ok(self.unwind.as_ref())
     }
 
     fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {

@@ -45,8 +45,8 @@ impl ExitStubSite for TestSite {
         }
     }
 
-    fn unwind(&self) -> Option<&UnwindInfo> {
-        None
+    fn unwind(&self) -> crate::deopt::Result<Option<&UnwindInfo>> {
+        Ok(None)
     }
 
     fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
