@@ -196,12 +196,19 @@ impl Assumptions {
 
 /// Every function once, whatever it depends on twice.
 fn invalidate(engine: &Engine, functions: &[Function]) -> crate::Result<Receipt> {
-    let mut distinct: Vec<&Function> = functions.iter().collect();
-    let name = |function: &&Function| (function.module().id(), function.addr());
-    distinct.sort_by_key(name);
-    distinct.dedup_by_key(|function| name(function));
+    // Each is asked once: it may be in a module of its own, of which nothing is in the caches.
+    let keyed = |function| {
+        (
+            Function::module(function).id(),
+            Function::addr(function),
+            function,
+        )
+    };
+    let mut distinct: Vec<_> = functions.iter().map(keyed).collect();
+    distinct.sort_by_key(|(module, addr, _)| (*module, *addr));
+    distinct.dedup_by_key(|(module, addr, _)| (*module, *addr));
     let mut transaction = engine.transaction();
-    for function in distinct {
+    for (_, _, function) in distinct {
         transaction.invalidate(function)?;
     }
     transaction.commit()

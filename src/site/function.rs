@@ -16,15 +16,23 @@ pub struct Function {
     pub(super) index: u32,
 }
 
+/// A handle is made for a function of its module.
+const IS_ITS: &str = "a function's number is one of its module's";
+
 impl Function {
-    fn range(&self) -> Option<FunctionView<'_>> {
-        self.module.0.parts.functions.get(self.index)
+    fn view(&self) -> FunctionView<'_> {
+        self.module.0.parts.functions.get(self.index).expect(IS_ITS)
+    }
+
+    /// Where it is. Its name is not looked at, for which another cache line would be waited for.
+    fn place(&self) -> (CodeAddr, Len) {
+        self.module.0.parts.functions.place(self.index).expect(IS_ITS)
     }
 
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.range().map_or("", |range| range.name)
+        self.view().name
     }
 
     /// What a pointer to it holds, to call it: its address, but on PowerPC ELFv1 that of its
@@ -65,19 +73,19 @@ impl Function {
 
     /// What a pointer to it holds, to look at and not to call.
     pub(crate) fn pointer(&self) -> CodeAddr {
-        self.range().map_or(CodeAddr::default(), |range| range.pointer)
+        self.view().pointer
     }
 
     /// The address of its first byte, to look at and not to call.
     #[must_use]
     pub fn addr(&self) -> CodeAddr {
-        self.range().map_or(CodeAddr::default(), |range| range.addr)
+        self.place().0
     }
 
     /// Its length in bytes.
     #[must_use]
     pub fn len(&self) -> Len {
-        self.range().map_or(Len::default(), |range| range.len)
+        self.place().1
     }
 
     /// Whether it has no bytes.
@@ -118,7 +126,7 @@ impl Function {
 
     fn site_numbers(&self) -> Range<u32> {
         let sites = &self.module.0.sites;
-        let (start, len) = (self.addr(), self.len());
+        let (start, len) = self.place();
         let first = sites.before(start);
         let end = start.plus(len);
         first..end.map_or(sites.len() as u32, |end| sites.before_from(first, end))

@@ -184,7 +184,12 @@ impl Functions {
 
     /// The address of the first byte of one.
     pub(super) fn addr(&self, index: u32) -> Option<CodeAddr> {
-        self.all.get(index as usize).map(|kept| kept.addr)
+        self.place(index).map(|(addr, _)| addr)
+    }
+
+    /// The same, and its length.
+    pub(super) fn place(&self, index: u32) -> Option<(CodeAddr, Len)> {
+        self.all.get(index as usize).map(|kept| (kept.addr, kept.len))
     }
 
     /// The number of the one with that name, of several the first.
