@@ -8,6 +8,7 @@ use patchpoint::publish::{GracePeriod, Level, Publisher};
 use patchpoint::site::{Module, Site};
 
 use super::{Goal, Speed};
+use crate::caches;
 use crate::limits::{self, FirstChanges};
 use crate::made::SyntheticModules;
 use crate::many;
@@ -38,6 +39,11 @@ pub(super) fn all() -> Vec<Speed> {
         alone(
             "invalidate 1000 functions of 5 sites in one transaction, per function",
             functions(),
+            300.0,
+        ),
+        alone(
+            "invalidate 1000 functions of 500 modules, which an assumption breaks, per function",
+            of_modules(),
             300.0,
         ),
         alone(
@@ -113,6 +119,16 @@ fn functions() -> [Figure; 2] {
         took
     };
     interleave(effort, [&mut ours, &mut least(5 * FUNCTIONS)])
+}
+
+/// Functions that a compiler has made, of one site and of two, each two in memory of their own.
+fn of_modules() -> [Figure; 2] {
+    let effort = Effort {
+        batches: 21,
+        operations: FUNCTIONS,
+    };
+    let mut ours = || caches::break_assumption(FUNCTIONS);
+    interleave(effort, [&mut ours, &mut least(FUNCTIONS / 2 * 3)])
 }
 
 /// The least that so many sites take which are changed for the first time.
