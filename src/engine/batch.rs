@@ -177,17 +177,16 @@ impl SiteBatch {
         let (module, block) = (self.module.clone(), Arc::clone(&self.block));
         let (places, exit_block) = (states.places_in(&module), &**exits_of(&block));
         // Sites of one form have displaced the same.
-        let (displaced, in_memory) = (like.displaced(), self.memory.range());
+        let (displaced, in_memory, len) = (like.displaced(), self.memory.range(), self.old.len() as u64);
         for (index, addr) in sites.clone().zip(module.site_addrs(sites)) {
             site.go_to(index);
             // protection: sites-with-states-are-in-no-batch
             let is_alike =
                 module.are_alike(index, like.key().index) && !places.is_some_and(|places| places.has(index));
-            if !is_alike || !in_memory.contains_bytes(addr, self.old.len() as u64) {
+            if !is_alike || !in_memory.contains_bytes(addr, len) {
                 break;
             }
-            let range = CodeRange::new(addr, self.old.len() as u64);
-            let range = range.expect("a site's bytes have addresses");
+            let range = CodeRange::new(addr, len).expect("a site's bytes have addresses");
             let Some(number) = rooms.take_in(&block) else {
                 break;
             };

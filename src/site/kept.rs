@@ -5,6 +5,7 @@
 //! have in common, what they held and how they are called, is their form, which is kept once.
 
 use core::iter;
+use core::mem;
 use core::ops::Range;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -214,7 +215,13 @@ impl Sites {
     pub(super) fn recorded(&self, of: Range<u32>) -> impl Iterator<Item = Range<u32>> + '_ {
         let mut left = of;
         let has_record = |index: &u32| self.form_of(*index).is_recorded();
+        // Of most modules: then there is nothing to look for.
+        let have_all = self.forms.iter().all(SiteForm::is_recorded);
         iter::from_fn(move || {
+            if have_all {
+                let all = mem::take(&mut left);
+                return (!all.is_empty()).then_some(all);
+            }
             let (first, end) = (left.find(has_record)?, left.end);
             // protection: only-recorded-sites-are-invalidated
             let next = left.find(|index| !has_record(index));
@@ -245,6 +252,12 @@ impl Sites {
             start: mut low,
             end: mut high,
         } = numbers;
+        if self.bases.is_empty() {
+            let some = self.all.get(low as usize..high as usize);
+            let some = some.expect("these are numbers of the module's sites");
+            let distance = addr.get().saturating_sub(self.base.get());
+            return low + some.partition_point(|site| u64::from(site.offset) < distance) as u32;
+        }
         while low < high {
             let middle = low + (high - low) / 2;
             match self.addr(middle) < addr {
