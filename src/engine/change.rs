@@ -315,7 +315,7 @@ pub(super) struct ChangeSet {
     /// The numbers of those that were committed.
     pub(super) installed_batches: Vec<u32>,
     /// In the order in which changes came; the same is there again where another was in between.
-    modules: SmallVec<[Module; 1]>,
+    modules: Vec<Module>,
     /// What is written of each.
     pub(super) writes: Vec<SiteWrite>,
     /// How many of them are of quiescent sites: the first.
@@ -370,7 +370,7 @@ impl Default for ChangeSet {
             changes: Vec::new(),
             batches: Vec::new(),
             installed_batches: Vec::new(),
-            modules: SmallVec::new(),
+            modules: Vec::new(),
             writes: Vec::new(),
             quiescent: 0,
             memories: Vec::new(),

@@ -580,31 +580,28 @@ impl Template {
     ) -> Option<()> {
         let (values, targets) = (outline.values(), outline.targets());
         for (hole, source) in &self.holes {
-            contents.push(match *source {
+            let (number, content) = match *source {
                 FilledFrom::Value {
                     number,
                     opposite,
                     differs,
                 } => {
                     let value = *values.get(number)?;
-                    put(hole, value, code)?;
-                    Content::Value(signed(value, opposite).wrapping_add(differs))
+                    let content = signed(value, opposite).wrapping_add(differs);
+                    (value, Content::Value(content))
                 }
-                FilledFrom::More { number } => {
-                    put(hole, *values.get(number)?, code)?;
-                    Content::More
-                }
+                FilledFrom::More { number } => (*values.get(number)?, Content::More),
                 FilledFrom::Target(number) => {
                     let to = environment.address(*targets.get(number)?)?;
-                    put(hole, distance(hole, place, to)?, code)?;
-                    Content::Target(to)
+                    (distance(hole, place, to)?, Content::Target(to))
                 }
                 FilledFrom::End => {
                     let to = place.site().end();
-                    put(hole, distance(hole, place, to)?, code)?;
-                    Content::Target(to)
+                    (distance(hole, place, to)?, Content::Target(to))
                 }
-            });
+            };
+            put(hole, number, code)?;
+            contents.push(content);
         }
         Some(())
     }
