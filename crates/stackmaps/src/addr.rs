@@ -158,17 +158,16 @@ impl CodeRange {
     #[must_use]
     #[inline]
     pub const fn contains(self, at: CodeAddr) -> bool {
-        self.start.0 <= at.0 && at.0 < self.start.0 + self.len
+        // Of what is below the start, more than any length is left.
+        at.0.wrapping_sub(self.start.0) < self.len
     }
 
     /// Whether the `len` bytes from `at` all lie in the range.
     #[must_use]
     #[inline]
     pub const fn contains_bytes(self, at: CodeAddr, len: u64) -> bool {
-        match at.0.checked_sub(self.start.0) {
-            Some(before) => before <= self.len && len <= self.len - before,
-            None => false,
-        }
+        let before = at.0.wrapping_sub(self.start.0);
+        before <= self.len && len <= self.len - before
     }
 
     /// Whether the ranges have a byte in common.
