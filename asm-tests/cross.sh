@@ -169,7 +169,7 @@ WRAPPER
 # Builds the standard library, for the architectures without a package.
 build_std() { # target
     local target=$1 work=$cache/std-$1 lib=$cache/root/usr/lib/rustlib/$1/lib
-    [ -e "$cache/built-$target" ] && return
+    [ -e "$cache/built-with-bitcode-$target" ] && return
     # Of the sources the library is a tenth.
     unpack rust-web-src usr/src/rustc-1.85.0/library
     mkdir -p "$cache/root/usr/lib/rustlib/src"
@@ -178,11 +178,12 @@ build_std() { # target
     rm -rf "$work" "$lib" && mkdir -p "$work/src" "$lib"
     printf '[package]\nname = "nothing"\nedition = "2021"\n[workspace]\n' >"$work/Cargo.toml"
     echo '#![no_std]' >"$work/src/lib.rs"
-    (cd "$work" && RUSTC=$cache/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS= CARGO_TARGET_DIR=$work/target \
+    # With bitcode, as the packages' are: what is counted is optimized as one with it.
+    (cd "$work" && RUSTC=$cache/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS="-C embed-bitcode=yes" CARGO_TARGET_DIR=$work/target \
         cargo build --release --target "$target" -Zbuild-std=std,panic_unwind,test,proc_macro) ||
         give_up "the standard library for $target cannot be built"
     cp "$work/target/$target/release/deps"/*.r{lib,meta} "$lib"
-    rm -rf "$lib"/libnothing-* "$work" && touch "$cache/built-$target"
+    rm -rf "$lib"/libnothing-* "$work" && touch "$cache/built-with-bitcode-$target"
 }
 
 set_up() { # arch
