@@ -197,18 +197,14 @@ impl Assumptions {
 /// Every function once, whatever it depends on twice.
 fn invalidate(engine: &Engine, functions: &[Function]) -> crate::Result<Receipt> {
     // Each is asked once: it may be in a module of its own, of which nothing is in the caches.
-    let keyed = |function| {
-        (
-            Function::module(function).id(),
-            Function::addr(function),
-            function,
-        )
-    };
-    let mut distinct: Vec<_> = functions.iter().map(keyed).collect();
-    distinct.sort_by_key(|(module, addr, _)| (*module, *addr));
-    distinct.dedup_by_key(|(module, addr, _)| (*module, *addr));
+    let keyed = functions
+        .iter()
+        .map(|function| ((function.module().id(), function.addr()), function));
+    let mut distinct: Vec<_> = keyed.collect();
+    distinct.sort_by_key(|(key, _)| *key);
+    distinct.dedup_by_key(|(key, _)| *key);
     let mut transaction = engine.transaction();
-    for (_, _, function) in distinct {
+    for (_, function) in distinct {
         transaction.invalidate(function)?;
     }
     transaction.commit()

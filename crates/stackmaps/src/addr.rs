@@ -166,6 +166,7 @@ impl CodeRange {
     #[must_use]
     #[inline]
     pub const fn contains_bytes(self, at: CodeAddr, len: u64) -> bool {
+        // As in `contains`.
         let before = at.0.wrapping_sub(self.start.0);
         before <= self.len && len <= self.len - before
     }
