@@ -14,7 +14,7 @@ use crate::memory::{Error, Result};
 use crate::quiescence::Stopped;
 
 use super::chunk::DoubleMapping;
-use super::{CodeMemory, LiveMemory, PageRun, Strategy, check_within, raw};
+use super::{CodeMemory, LiveMemory, PageRun, Strategy, check_within, raw, sys};
 
 /// Code memory of an [`Arena`](super::Arena), written through its second mapping.
 ///
@@ -65,6 +65,14 @@ impl Alias {
         let to = self.writable_here(at, bytes.len())?;
         // SAFETY: as for `write`.
         unsafe { raw::store(to, bytes) };
+        Ok(())
+    }
+
+    /// Has the pages backed with memory that have these bytes, all of which are about to be written.
+    pub(super) fn back(&self, range: CodeRange) -> Result<()> {
+        let to = self.writable(range.start(), range.len() as usize)?;
+        let before = to % sys::page_size();
+        sys::back(to - before, before + range.len());
         Ok(())
     }
 

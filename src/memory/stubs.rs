@@ -236,6 +236,8 @@ impl StubPool {
         let segment = placed.segments().first();
         let range = segment.expect("a slab is the segment that was asked for").range;
         let memory = placed.memory();
+        // Backed one by one, as they are written, its pages are a tenth of invalidating a thousand functions.
+        memory.back(range)?;
         fill_with_traps(&memory, range)?;
         let free = Spans::of(range);
         state.slabs.push(Slab {

@@ -626,6 +626,13 @@ pub(in crate::memory) fn keep_from_children(at: u64, len: u64) -> Outcome<()> {
     }
 }
 
+/// Backs pages that are about to be written, all by one call: each is a fault otherwise. An older
+/// system does not know the call, and backs them as they are written.
+pub(in crate::memory) fn back(at: u64, len: u64) {
+    // SAFETY: the advice changes nothing of what pages hold.
+    let _ = unsafe { libc::madvise(pointer(at), len as usize, libc::MADV_POPULATE_WRITE) };
+}
+
 /// The memory of this process as a file. The descriptor is not inherited across exec.
 #[derive(Debug)]
 pub(in crate::memory) struct SelfMem(File);

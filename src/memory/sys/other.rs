@@ -55,6 +55,9 @@ pub(in crate::memory) unsafe fn discard_shared(_at: u64, _len: u64) -> Outcome<(
 /// What maps a memory file twice, and at which call it failed.
 pub(in crate::memory) type Refused = (&'static str, Errno);
 
+/// Pages are backed as they are written.
+pub(in crate::memory) fn back(_at: u64, _len: u64) {}
+
 /// There is no reservation without a strategy that uses it.
 pub(in crate::memory) fn reserve(_at: Option<u64>, _len: u64) -> Outcome<u64> {
     Err(Errno(libc::ENOSYS))
