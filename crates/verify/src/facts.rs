@@ -206,7 +206,7 @@ pub(super) type Fields = fn(Chunk<'_>, &dyn Fn(u64) -> bool) -> Option<SmallVec<
 /// Where an exchange of two instructions, which was found to be allowed, is allowed at other sites.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExchangePlace {
-    /// At this address, as far as it matters: what is left of it by `unit`.
+    /// At this address, as far as it matters: what is left of it by `unit`, a power of two.
     pub(super) unit: u64,
     pub(super) remainder: u64,
     /// Whether the two have to differ in nothing but where they jump.
@@ -221,6 +221,12 @@ impl ExchangePlace {
             remainder: 0,
             jumps_only: false,
         }
+    }
+
+    /// Whether an address is one of these.
+    #[inline]
+    pub(super) const fn has(&self, addr: u64) -> bool {
+        addr & (self.unit - 1) == self.remainder
     }
 }
 

@@ -115,6 +115,13 @@ impl Place {
         site
     }
 
+    /// Whether a branch there goes to an address, whose distance counts from an offset in the code.
+    #[inline]
+    fn goes(self, (from, distance): (usize, u64), to: CodeAddr) -> bool {
+        let from = self.at().get().wrapping_add(from as u64);
+        from.wrapping_add(distance) == to.get()
+    }
+
     /// Whether code of `len` bytes there may leave for an address: the end of the site only as that.
     #[inline]
     fn leaves_for(self, to: CodeAddr, to_end: bool, len: usize) -> bool {
@@ -301,9 +308,7 @@ impl Template {
                     true
                 }
                 (Content::Target(to), Some(from)) => {
-                    let from = place.at().get().wrapping_add(from as u64);
-                    let is_there = from.wrapping_add(read) == to.get();
-                    is_there && place.leaves_for(to, self.is_to_end(number), code.len())
+                    place.goes((from, read), to) && place.leaves_for(to, self.is_to_end(number), code.len())
                 }
                 _ => false,
             };
@@ -412,7 +417,7 @@ impl GateTemplate {
         let from = site.start().get().wrapping_add(self.at as u64);
         let last = from.wrapping_add((end - self.at) as u64 - 1);
         // protection: gates-are-one-store
-        let is_one_store = from % self.place.unit == self.place.remainder && from / 8 == last / 8;
+        let is_one_store = self.place.has(from) && from / 8 == last / 8;
         // protection: nothing-behind-a-gate-changes
         let is_alike = old.get(end..) == new.get(end..);
         is_alike
@@ -426,12 +431,21 @@ impl GateTemplate {
     #[inline]
     #[must_use]
     pub fn goes_to(&self, site: CodeRange, stub: CodeAddr, code: &[u8]) -> bool {
-        let gate = code.get(..self.code.code.len());
-        let goes = |gate| {
-            self.code
-                .admits(Place::Site(site), gate, &[Content::Target(stub)])
+        let (Some(gate), [jump]) = (code.get(..self.code.code.len()), &*self.code.fields) else {
+            return false;
         };
-        gate.is_some_and(goes)
+        let distance = match self.code.are_whole {
+            true => jump.read_whole(gate),
+            false => jump.read(gate),
+        };
+        let place = Place::Site(site);
+        let jumps = distance.zip(jump.counts_from);
+        // protection: gates-go-to-their-stub
+        let goes = jumps.is_some_and(|(distance, from)| place.goes((from, distance), stub));
+        // protection: gates-are-like-the-checked
+        let is_like = self.code.is_like(gate);
+        // protection: gates-leave-their-site
+        goes && is_like && place.leaves_for(stub, false, gate.len())
     }
 
     /// Whether a site that holds `old` may be rewritten as `new`, in which the jump goes to a stub,

@@ -153,6 +153,22 @@ fn a_gate_does_nothing_but_jump() {
     assert!(nop.goes_to(range(AT), CodeAddr::new(STUB), &first));
     assert!(!nop.goes_to(range(AT), CodeAddr::new(STUB + 1), &first));
     assert!(!nop.goes_to(range(AT), CodeAddr::new(STUB), &first[..5]));
+    for at in 0..6 {
+        for bit in 0..8 {
+            let mut damaged = first.clone();
+            damaged[at] ^= 1 << bit;
+            assert!(
+                !nop.goes_to(range(AT), CodeAddr::new(STUB), &damaged),
+                "{at} {bit}"
+            );
+        }
+    }
+    // To the gate itself, into the site, and to its end.
+    for to in [AT, AT + 3, AT + 8, AT + LEN as u64 - 1, AT + LEN as u64] {
+        let mut code = first.clone();
+        code[1..6].copy_from_slice(&jump(AT + 1, to));
+        assert!(!nop.goes_to(range(AT), CodeAddr::new(to), &code), "{to:#x}");
+    }
 }
 
 #[test]
