@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::Shared;
 use super::change::{Side, SiteChange, SiteWrite};
 use super::exit_stub::{ExitStub, ExitStubCode, ExitStubKind, RoomExit};
-use super::exits::{ExitRequest, Role, exits_of, fill_room};
+use super::exits::{ExitRequest, Role, TakenRooms, fill_room};
 use super::installed::{Held, Installed, ReturnOffsets};
 use super::journal::Record;
 use super::observe::Boxed;
@@ -157,39 +157,59 @@ impl SiteBatch {
     }
 
     /// Adds sites as long as they are like the one before them, and there are rooms for exit stubs.
-    fn fill(
+    fn fill(&mut self, of: (&Shared, &States), like: &Site, kind: u32, sites: Range<u32>) -> Boxed<()> {
+        let mut rooms = of.1.exit_rooms.borrow_mut();
+        let Some(left) = rooms.of_block(&self.block) else {
+            return Ok(());
+        };
+        let most = left.len();
+        let end = sites.end.min(sites.start.saturating_add(most as u32));
+        let sites = self.alike(of.1, like, sites.start..end);
+        let filled = self.fill_rooms(of, (like, kind), sites, left);
+        let taken = most - left.len();
+        rooms.note_taken(taken);
+        filled
+    }
+
+    /// Those of these sites, which are behind one in their module, that are in a batch behind it: up to
+    /// the first that is not like it, or had a state, or is in another memory.
+    fn alike(&self, states: &States, like: &Site, sites: Range<u32>) -> Range<u32> {
+        let (module, first) = (&self.module, sites.start);
+        let alike = first..first + module.alike(like.key().index, sites);
+        // protection: sites-with-states-are-in-no-batch
+        let places = states.places_in(module);
+        let without = places.map_or(alike.len() as u32, |places| places.without(alike));
+        let (in_memory, len) = (self.memory.range(), self.old.len() as u64);
+        // They ascend, and the one before them is there.
+        let mut end = first + without;
+        while end > first && !in_memory.contains_bytes(module.site_addr(end - 1), len) {
+            end -= 1;
+        }
+        first..end
+    }
+
+    /// Adds these sites, each with an exit stub in one of the rooms, as long as one can be made.
+    fn fill_rooms(
         &mut self,
         (shared, states): (&Shared, &States),
-        like: &Site,
-        kind: u32,
+        (like, kind): (&Site, u32),
         sites: Range<u32>,
+        rooms: &mut TakenRooms,
     ) -> Boxed<()> {
         let (templates, outline) = (states.templates.borrow(), EXIT.outline());
         let template = templates.template((kind, outline), &Cell::default());
         let Some(template) = template else {
             return Ok(());
         };
-        let mut site = like.clone();
-        let mut rooms = states.exit_rooms.borrow_mut();
-        let most = sites.len().min(rooms.left_in(&self.block));
-        self.rooms.reserve_exact(most);
-        self.new.reserve_exact(most * self.old.len());
-        let (module, block) = (self.module.clone(), Arc::clone(&self.block));
-        let (places, exit_block) = (states.places_in(&module), &**exits_of(&block));
+        self.rooms.reserve_exact(sites.len());
+        self.new.reserve_exact(sites.len() * self.old.len());
+        let (block, exits, module) = (Arc::clone(&self.block), rooms.exits(), self.module.clone());
         // Sites of one form have displaced the same.
-        let (displaced, in_memory, len) = (like.displaced(), self.memory.range(), self.old.len() as u64);
+        let (displaced, len, mut site) = (like.displaced(), self.old.len() as u64, like.clone());
         for (index, addr) in sites.clone().zip(module.site_addrs(sites)) {
             site.go_to(index);
-            // protection: sites-with-states-are-in-no-batch
-            let is_alike =
-                module.are_alike(index, like.key().index) && !places.is_some_and(|places| places.has(index));
-            if !is_alike || !in_memory.contains_bytes(addr, len) {
-                break;
-            }
             let range = CodeRange::new(addr, len).expect("a site's bytes have addresses");
-            let Some(number) = rooms.take_in(&block) else {
-                break;
-            };
+            let number = rooms.take().expect("there are as many rooms as sites");
             let resumption = self.facts.resumption(range.end(), || displaced);
             let at = block.room(number).start();
             let environment = Environment {
@@ -207,7 +227,7 @@ impl SiteBatch {
                         at,
                         resumption,
                     };
-                    fill_room(&block, exit_block, number, &request)
+                    fill_room(&block, &*exits, number, &request)
                 }
                 Some(false) => Err(filled_wrong(&site)),
                 None => Ok(false),
@@ -239,9 +259,15 @@ impl SiteBatch {
         self.old.len()
     }
 
-    /// Where the exit stubs are.
+    /// Where the exit stubs are: those that follow each other together.
     pub(super) fn exit_stubs(&self) -> impl Iterator<Item = CodeRange> {
-        self.rooms.iter().map(|number| self.block.room(*number))
+        let runs = self.rooms.chunk_by(|one, next| *next == one + 1);
+        let ends = runs.filter_map(|run| run.first().zip(run.last()));
+        ends.map(|(first, last)| {
+            let (first, last) = (self.block.room(*first), self.block.room(*last));
+            let run = CodeRange::new(first.start(), last.end().distance_from(first.start()) as u64);
+            run.expect("rooms that follow each other have bytes that do")
+        })
     }
 
     /// Where the sites are.

@@ -133,9 +133,27 @@ pub(super) struct ExitRooms {
 
 /// Rooms of one block, with what makes exit stubs in it: to ask the block for that each time is a fiftieth
 /// of an invalidation.
-struct TakenRooms {
+pub(super) struct TakenRooms {
     rooms: BlockRooms,
     exits: Arc<dyn ExitBlock>,
+}
+
+impl TakenRooms {
+    /// How many are left.
+    pub(super) fn len(&self) -> usize {
+        self.rooms.len()
+    }
+
+    /// Takes out one of them: its number.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<u32> {
+        self.rooms.take()
+    }
+
+    /// What makes exit stubs in them.
+    pub(super) fn exits(&self) -> Arc<dyn ExitBlock> {
+        Arc::clone(&self.exits)
+    }
 }
 
 /// An exit stub that a change needs.
@@ -237,26 +255,19 @@ impl ExitRooms {
         self.taken.extend(last.filter(|last| last.rooms.len() > 0));
     }
 
-    /// Takes a room of that block, if one is left.
-    pub(super) fn take_in(&mut self, block: &Arc<Block>) -> Option<u32> {
-        let last = self.taken.last_mut()?;
+    /// The rooms of that block, if some are left: whoever takes of them [notes](Self::note_taken) it.
+    pub(super) fn of_block(&mut self, block: &Arc<Block>) -> Option<&mut TakenRooms> {
         // protection: batches-take-rooms-of-their-block
-        let is_it = Arc::ptr_eq(last.rooms.block(), block);
-        let number = is_it.then(|| last.rooms.take()).flatten()?;
-        self.expected = self.expected.saturating_sub(1);
-        if last.rooms.len() == 0 {
-            self.taken.pop();
-        }
-        Some(number)
+        let is_it = |last: &&mut TakenRooms| Arc::ptr_eq(last.rooms.block(), block);
+        self.taken.last_mut().filter(is_it)
     }
 
-    /// How many rooms of that block are left.
-    pub(super) fn left_in(&self, block: &Arc<Block>) -> usize {
-        let of_block = |last: &&TakenRooms| Arc::ptr_eq(last.rooms.block(), block);
-        self.taken
-            .last()
-            .filter(of_block)
-            .map_or(0, |last| last.rooms.len())
+    /// Notes that so many rooms were taken of the block that was used last.
+    pub(super) fn note_taken(&mut self, taken: usize) {
+        self.expected = self.expected.saturating_sub(taken);
+        if self.taken.last().is_some_and(|last| last.len() == 0) {
+            self.taken.pop();
+        }
     }
 
     /// What is taken and not used.

@@ -128,10 +128,10 @@ impl Journal {
         }
     }
 
-    /// Counts those of so many changes that the ring cannot hold with those behind them; how many they
-    /// are.
-    pub(super) fn skip_too_many(&mut self, count: usize) -> usize {
-        let too_many = count.saturating_sub(self.capacity);
+    /// Counts those of so many changes that the ring cannot hold with the others of them, and with so
+    /// many that are added next; how many they are.
+    pub(super) fn skip_too_many(&mut self, count: usize, next: usize) -> usize {
+        let too_many = (count + next).saturating_sub(self.capacity).min(count);
         self.recorded += too_many as u64;
         too_many
     }
@@ -249,6 +249,25 @@ mod tests {
         change(&mut journal, &[8]);
         assert_eq!(kept(&journal), [(6, 6), (7, 7), (8, 8)]);
         assert_eq!(journal.ring.len(), 3);
+    }
+
+    #[test]
+    fn what_a_ring_cannot_hold_may_be_counted_only() {
+        for capacity in 0..12 {
+            let [mut whole, mut counted] = [(); 2].map(|()| Journal::new(capacity));
+            let mut addrs = 0..;
+            for lists in [&[2][..], &[2, 3, 1, 4], &[0, 5], &[1, 1]] {
+                let mut next: usize = lists.iter().sum();
+                for len in lists {
+                    next -= len;
+                    let list: Vec<u64> = addrs.by_ref().take(*len).collect();
+                    change(&mut whole, &list);
+                    let skipped = counted.skip_too_many(*len, next);
+                    change(&mut counted, &list[skipped..]);
+                }
+                assert_eq!(kept(&counted), kept(&whole), "of {capacity}");
+            }
+        }
     }
 
     #[test]

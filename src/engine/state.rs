@@ -6,7 +6,7 @@ use core::mem;
 
 use smallvec::SmallVec;
 
-use super::batch::Batches;
+use super::batch::{Batches, SiteBatch};
 use super::change::{ChangeSet, MANY};
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
 use super::exits::{ExitResumption, ExitRooms};
@@ -645,9 +645,15 @@ impl States {
 
     #[inline(never)] // As `ChangeSet::install_batches`.
     fn file_batches(&mut self, set: &ChangeSet) {
-        for number in &set.installed_batches {
-            let batch = self.batches.get(*number);
-            let too_many = self.journal.skip_too_many(batch.len());
+        let batches = || {
+            set.installed_batches
+                .iter()
+                .map(|number| self.batches.get(*number))
+        };
+        let mut left = batches().map(SiteBatch::len).sum();
+        for batch in batches() {
+            left -= batch.len();
+            let too_many = self.journal.skip_too_many(batch.len(), left);
             self.journal.add(set.time, batch.records(too_many));
         }
     }

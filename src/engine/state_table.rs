@@ -183,6 +183,11 @@ impl Places {
         self.places.get(index as usize).is_some_and(|place| *place != 0)
     }
 
+    /// How many of these sites, from the first on, have no state.
+    pub(super) fn without(&self, sites: Range<u32>) -> u32 {
+        sites.take_while(|index| !self.has(*index)).count() as u32
+    }
+
     /// All that were changed, in ascending address.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SiteKey, StatePlace)> {
         let module = self.module.id();

@@ -167,6 +167,15 @@ impl Sites {
         self.known(index).form
     }
 
+    /// How many of these sites, from the first on, have as much in common with another as can be.
+    pub(super) fn alike(&self, other: u32, sites: Range<u32>) -> u32 {
+        let form = self.form_number(other);
+        let end = (sites.end as usize).min(self.len());
+        let sites = self.all.get(sites.start as usize..end);
+        let sites = sites.expect("these are numbers of the module's sites");
+        sites.iter().take_while(|site| site.form == form).count() as u32
+    }
+
     #[inline]
     fn form(&self, site: &KeptSite) -> &SiteForm {
         let form = self.forms.get(site.form as usize);

@@ -384,6 +384,11 @@ impl Module {
         self.0.sites.form_number(one) == self.0.sites.form_number(other)
     }
 
+    /// How many of these sites, from the first on, are like another.
+    pub(crate) fn alike(&self, other: u32, sites: Range<u32>) -> u32 {
+        self.0.sites.alike(other, sites)
+    }
+
     /// The ID of every site, with its number.
     pub(super) fn ids(&self) -> impl Iterator<Item = (RecordId, u32)> + '_ {
         (0..self.0.sites.len() as u32).map(|index| (self.0.id(index), index))
