@@ -42,7 +42,13 @@ impl RegSet {
 
     #[inline]
     const fn bit(reg: DwarfReg) -> u128 {
-        if reg.get() < 128 { 1 << reg.get() } else { 0 }
+        // A half first, as in `contains`.
+        let number = reg.get();
+        let half = ((number < 128) as u64) << (number & 63);
+        match number & 64 {
+            0 => half as u128,
+            _ => (half as u128) << 64,
+        }
     }
 
     /// This set with `reg`.

@@ -162,35 +162,36 @@ impl Recorded {
     }
 
     fn read(&mut self, site: &SiteContext<'_>, isa: &Isa, record: &Record<'_>) -> Result<()> {
-        let (abi, mut unknown) = (&isa.abi, None);
-        let mut known = |reg: DwarfReg| {
-            let whole = abi.whole(reg);
-            if !abi.known.contains(whole) {
-                unknown.get_or_insert(reg);
-            }
-            whole
-        };
+        let abi = &isa.abi;
         let result_first = matches!(site.shape.kind(), SiteKind::Patchpoint | SiteKind::Told)
             && site.shape.convention() == Convention::AnyReg
             && site.shape.has_result();
-        // Loops without a way out, as in `not_kept`.
-        record.locations().enumerate().for_each(|(index, location)| {
-            let Some(reg) = register_of(&location).map(&mut known) else {
-                return;
-            };
-            if index == 0 && result_first {
-                self.result = RegSet::of(&[reg]);
-            } else {
+        // Loops without a way out, as in `not_kept`, which is asked only if not all are known.
+        let mut all_in_sets = true;
+        let mut whole = |reg: DwarfReg| {
+            let set = RegSet::of(&[abi.whole(reg)]);
+            all_in_sets &= !set.is_empty();
+            set
+        };
+        let mut locations = record.locations();
+        if result_first {
+            let result = locations.next().and_then(|result| register_of(&result));
+            self.result = result.map_or(RegSet::EMPTY, &mut whole);
+        }
+        locations.for_each(|location| {
+            if let Some(reg) = register_of(&location) {
                 // protection: checker-recorded-values
-                self.values = self.values.with(reg);
+                self.values = self.values.union(whole(reg));
             }
         });
-        record.live_outs().for_each(|live| {
-            if !abi.unnumbered_live_outs || live.reg != UNNUMBERED {
-                self.live_outs = self.live_outs.with(known(live.reg));
-            }
-        });
-        match unknown {
+        record
+            .live_outs()
+            .for_each(|live| self.live_outs = self.live_outs.union(whole(live.reg)));
+        let all = self.values.union(self.result).union(self.live_outs);
+        if all_in_sets && all.difference(abi.known).is_empty() {
+            return Ok(());
+        }
+        match not_kept(site.arch, record) {
             None => Ok(()),
             Some(register) => Err(Error::Register {
                 site: SiteName::of(site),
