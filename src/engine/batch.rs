@@ -158,13 +158,14 @@ impl SiteBatch {
 
     /// Adds sites as long as they are like the one before them, and there are rooms for exit stubs.
     fn fill(&mut self, of: (&Shared, &States), like: &Site, kind: u32, sites: Range<u32>) -> Boxed<()> {
-        let mut rooms = of.1.exit_rooms.borrow_mut();
+        let (_, states) = of;
+        let mut rooms = states.exit_rooms.borrow_mut();
         let Some(left) = rooms.of_block(&self.block) else {
             return Ok(());
         };
         let most = left.len();
         let end = sites.end.min(sites.start.saturating_add(most as u32));
-        let sites = self.alike(of.1, like, sites.start..end);
+        let sites = self.alike(states, like, sites.start..end);
         let filled = self.fill_rooms(of, (like, kind), sites, left);
         let taken = most - left.len();
         rooms.note_taken(taken);
@@ -181,6 +182,7 @@ impl SiteBatch {
         let without = places.map_or(alike.len() as u32, |places| places.without(alike));
         let (in_memory, len) = (self.memory.range(), self.old.len() as u64);
         // They ascend, and the one before them is there.
+        // protection: batches-are-of-one-memory
         let mut end = first + without;
         while end > first && !in_memory.contains_bytes(module.site_addr(end - 1), len) {
             end -= 1;

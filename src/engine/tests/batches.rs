@@ -1,6 +1,7 @@
 //! Sites that are invalidated in batches: what becomes of them is what becomes of sites with changes
 //! of their own.
 
+mod memories;
 mod refused;
 
 use std::collections::BTreeMap;
