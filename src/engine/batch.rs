@@ -102,7 +102,7 @@ impl SiteBatch {
         most: u32,
     ) -> Boxed<Option<Self>> {
         let (this, next) = (like.site.index, like.site.index + 1);
-        if !site.module().are_alike(this, next) {
+        if site.module().alike(this, next..next + 1) == 0 {
             return Ok(None);
         }
         let Some(mut batch) = Self::like((site, like), states) else {

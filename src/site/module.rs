@@ -377,14 +377,8 @@ impl Module {
         sites.map(|index| self.0.sites.addr(index))
     }
 
-    /// Whether two sites are alike: they differ in their addresses, IDs and what their records say of
-    /// values.
-    #[inline]
-    pub(crate) fn are_alike(&self, one: u32, other: u32) -> bool {
-        self.0.sites.form_number(one) == self.0.sites.form_number(other)
-    }
-
-    /// How many of these sites, from the first on, are like another.
+    /// How many of these sites, from the first on, are like another: they differ in their addresses, IDs
+    /// and what their records say of values.
     pub(crate) fn alike(&self, other: u32, sites: Range<u32>) -> u32 {
         self.0.sites.alike(other, sites)
     }

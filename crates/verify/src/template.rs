@@ -431,6 +431,8 @@ impl GateTemplate {
     #[inline]
     #[must_use]
     pub fn goes_to(&self, site: CodeRange, stub: CodeAddr, code: &[u8]) -> bool {
+        // What `Template::admits` asks, of the one field that a gate has: as a list of contents, 66 instructions
+        // more of a live patch.
         let (Some(gate), [jump]) = (code.get(..self.code.code.len()), &*self.code.fields) else {
             return false;
         };

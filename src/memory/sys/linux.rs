@@ -626,8 +626,8 @@ pub(in crate::memory) fn keep_from_children(at: u64, len: u64) -> Outcome<()> {
     }
 }
 
-/// Backs pages that are about to be written, all by one call: each is a fault otherwise. An older
-/// system does not know the call, and backs them as they are written.
+/// Backs pages that are about to be written, all by one call: each is a fault otherwise. Where that is
+/// refused, as by Linux before 5.14, they are backed as they are written.
 pub(in crate::memory) fn back(at: u64, len: u64) {
     // SAFETY: the advice changes nothing of what pages hold.
     let _ = unsafe { libc::madvise(pointer(at), len as usize, libc::MADV_POPULATE_WRITE) };
