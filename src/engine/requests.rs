@@ -234,6 +234,13 @@ impl Collected {
         self.count
     }
 
+    /// The number behind the last of a module's sites that are asked for, if these came last.
+    #[inline]
+    pub(super) fn behind(&self, module: &Module) -> Option<u32> {
+        let is_last = self.modules.last().is_some_and(|last| last.is_same(module));
+        self.asked.last().filter(|_| is_last).map(|last| last.sites.end)
+    }
+
     /// Adds what is to become of a site.
     ///
     /// # Errors

@@ -91,7 +91,8 @@ impl<'e> Transaction<'e> {
     /// [`Error::NothingToInvalidate`]: the function has none; [`Error::SiteTwice`].
     pub fn invalidate(&mut self, function: &Function) -> Result<&mut Self> {
         let (before, module) = (self.changes.len(), function.module());
-        for sites in function.recorded() {
+        let guess = self.changes.behind(module).unwrap_or(0);
+        for sites in function.recorded(guess) {
             let added = self
                 .changes
                 .add_range(module, sites, INVALIDATE, IfInvalid::Refuse);

@@ -116,18 +116,23 @@ impl Function {
 
     /// Its sites, in ascending address.
     pub fn sites(&self) -> impl Iterator<Item = Site> + '_ {
-        self.site_numbers().map(|index| self.module.handle(index))
+        self.site_numbers(0).map(|index| self.module.handle(index))
     }
 
     /// The numbers of its sites that have a [record](Site::is_recorded), by those that follow each other.
-    pub(crate) fn recorded(&self) -> impl Iterator<Item = Range<u32>> + '_ {
-        self.module.0.sites.recorded(self.site_numbers())
+    /// They are found at once if the first of its sites has the number `guess`, as where one function is
+    /// asked about after the other.
+    pub(crate) fn recorded(&self, guess: u32) -> impl Iterator<Item = Range<u32>> + '_ {
+        self.module.0.sites.recorded(self.site_numbers(guess))
     }
 
-    fn site_numbers(&self) -> Range<u32> {
+    fn site_numbers(&self, guess: u32) -> Range<u32> {
         let sites = &self.module.0.sites;
         let (start, len) = self.place();
-        let first = sites.before(start);
+        let first = match sites.are_before(guess, start) {
+            true => guess,
+            false => sites.before(start),
+        };
         let end = start.plus(len);
         first..end.map_or(sites.len() as u32, |end| sites.before_from(first, end))
     }

@@ -188,6 +188,15 @@ impl Sites {
         self.start(index, self.known(index))
     }
 
+    /// The addresses of these sites.
+    #[inline]
+    pub(super) fn addrs(&self, sites: Range<u32>) -> impl Iterator<Item = CodeAddr> {
+        let numbers = sites.clone();
+        let sites = self.all.get(sites.start as usize..sites.end as usize);
+        let sites = sites.expect("these are numbers of the module's sites");
+        numbers.zip(sites).map(|(index, site)| self.start(index, site))
+    }
+
     #[inline]
     fn start(&self, index: u32, site: &KeptSite) -> CodeAddr {
         let start = self.base(index).at(site.offset.into());
@@ -241,6 +250,16 @@ impl Sites {
     /// How many sites are before an address.
     pub(super) fn before(&self, addr: CodeAddr) -> u32 {
         self.before_within(0..self.all.len() as u32, addr)
+    }
+
+    /// Whether as many as that are before an address, and no more.
+    #[inline]
+    pub(super) fn are_before(&self, count: u32, addr: CodeAddr) -> bool {
+        let starts = |index: u32| self.get(index).map(|site| self.start(index, site));
+        let last = count.checked_sub(1).map(starts);
+        // protection: guessed-sites-are-looked-at
+        last.is_none_or(|last| last.is_some_and(|last| last < addr))
+            && starts(count).is_none_or(|next| next >= addr)
     }
 
     /// The same where at least so many are, and not many more.
@@ -401,6 +420,11 @@ mod tests {
             assert_eq!(sites.addr(index).get(), start);
             assert_eq!(sites.before(CodeAddr::new(start)), index);
             assert_eq!(sites.before(CodeAddr::new(start + 1)), index + 1);
+            for count in 0..=sites.len() as u32 + 1 {
+                let are_before = |addr| sites.are_before(count, CodeAddr::new(addr));
+                assert_eq!(are_before(start), count == index);
+                assert_eq!(are_before(start + 1), count == index + 1);
+            }
             for first in 0..=index {
                 assert_eq!(sites.before_from(first, CodeAddr::new(start)), index);
                 assert_eq!(sites.before_from(first, CodeAddr::new(start + 1)), index + 1);
