@@ -18,6 +18,6 @@ pub use patchpoint_verify::{
     disassemble, original, patchpoint_prefix,
 };
 pub(crate) use patchpoint_verify::{
-    Content, DecodedFunction, GateTemplate, OpenField, Place, Template, are_nops, check_leaving,
+    Content, DecodedFunction, GateTemplate, LoneBranch, OpenField, Place, Template, are_nops, check_leaving,
     first_scalable, is_call, is_jump, kept_registers, not_kept,
 };

@@ -8,7 +8,7 @@ use crate::addr::{CodeAddr, Len};
 use crate::arch::Arch;
 use crate::deopt::Result;
 use crate::engine::StackAt;
-use crate::memory::BlockForm;
+use crate::memory::{BlockForm, short};
 
 /// What an exit stub does when its handler answers [`resume`](super::Frame::resume).
 #[derive(Clone, Copy, Debug)]
@@ -124,9 +124,11 @@ impl<'a> RoomCode<'a> {
         is_room.then(|| self.put(bytes))
     }
 
-    /// How many bytes were written.
-    pub(super) fn len(&self) -> usize {
-        self.len
+    /// What was written.
+    #[cfg(test)]
+    pub(super) fn written(&self) -> &[u8] {
+        let written = self.bytes.get(..self.len);
+        written.expect("what was written is in the room")
     }
 
     /// Appends bytes.
@@ -134,8 +136,7 @@ impl<'a> RoomCode<'a> {
     pub(super) fn put(&mut self, bytes: &[u8]) {
         let end = self.len + bytes.len();
         let room = self.bytes.get_mut(self.len..end);
-        room.expect("a room is as long as its code")
-            .copy_from_slice(bytes);
+        short::copy(room.expect("a room is as long as its code"), bytes);
         self.len = end;
     }
 }
@@ -216,10 +217,8 @@ mod tests {
         let mut code = RoomCode::new(&mut room, at);
         (in_block.enter)(&mut code, shared);
         (in_block.jump)(&mut code, to)?;
-        let len = code.len();
-        assert_eq!(len as u64, in_block.around);
-        room.truncate(len);
-        Some(room)
+        assert_eq!(code.written().len() as u64, in_block.around);
+        Some(code.written().to_vec())
     }
 
     /// With what it shares where an exit stub of its own has it, the code is the same.

@@ -231,7 +231,7 @@ unsafe impl ExitBlocks for BlockExits {
 fn resume<'a>(site: &Site, resumption: ExitResumption<'a>) -> Resume<'a> {
     match resumption {
         ExitResumption::At(addr) => Resume::At(addr),
-        ExitResumption::Displaced(bytes) => Resume::Original {
+        ExitResumption::Displaced { bytes, .. } => Resume::Original {
             addr: site.addr(),
             bytes,
         },

@@ -14,19 +14,20 @@
 #![allow(unsafe_code)]
 
 use core::any::Any;
-use core::cell::{RefCell, UnsafeCell};
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use super::exit_stub::{self, InBlock, RoomCode};
 use super::exit_stubs::Handlers;
 use super::host::state::{self, RawState};
+use super::many_handles::{Many, OneOfMany};
 use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo, unwinds};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
-use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, StackAt};
-use crate::memory::{BlockForm, short};
-use crate::site::Site;
+use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, RoomBytes, StackAt};
+use crate::memory::BlockForm;
+use crate::site::{Module, Site, SiteKey};
 use crate::{Result, deopt};
 use patchpoint_asm::backend_of;
 
@@ -51,32 +52,6 @@ pub(super) struct BlockExits {
     pub(super) handlers: Arc<Handlers>,
 }
 
-/// How what a site held is done by its exit stub.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Displaced {
-    /// So many of the bytes are copied; nops are behind them.
-    Copied(usize),
-    /// They are relocated.
-    Relocated,
-}
-
-/// How bytes are done that a site held: those of the next are mostly the same. What depends on
-/// nothing but the bytes is known to each thread for itself, without a lock.
-struct KnownDisplaced {
-    bytes: [u8; KNOWN],
-    len: usize,
-    are: Displaced,
-}
-
-/// So many bytes are remembered: no room of a block has more for them.
-const KNOWN: usize = 64;
-
-thread_local! {
-    static LAST: RefCell<KnownDisplaced> = const {
-        RefCell::new(KnownDisplaced { bytes: [0; KNOWN], len: 0, are: Displaced::Copied(0) })
-    };
-}
-
 /// The place of one exit stub in a table.
 struct Entry {
     /// How many use it, and one more; [`FREE`] and [`BUSY`] otherwise.
@@ -85,16 +60,34 @@ struct Entry {
 }
 
 const FREE: u32 = 0;
-/// Somebody writes it, or empties it.
+/// Somebody empties it.
 const BUSY: u32 = 1;
 
-// SAFETY: the site is written and taken by the one who has made it busy, and read by its users only, who are counted.
+// SAFETY: the site is written by the one who may claim the entry, while it is free, taken by the last of its users, and read
+// by users only, who are counted.
 unsafe impl Sync for Entry {}
 
 /// A site with what its exit stub in a block ends in.
 struct TableSite {
-    site: Site,
+    module: ModuleHandle,
+    /// The number of the site in its module.
+    index: u32,
     role: Role,
+}
+
+/// What keeps the module of a site.
+enum ModuleHandle {
+    Own(Module),
+    OfMany(OneOfMany),
+}
+
+impl ModuleHandle {
+    fn get(&self) -> &Module {
+        match self {
+            Self::Own(module) => module,
+            Self::OfMany(one) => one.module(),
+        }
+    }
 }
 
 /// An entry that is used as long as this lives, and its table with it, which the block may not keep
@@ -102,6 +95,8 @@ struct TableSite {
 pub(super) struct UsedEntry {
     table: Arc<ExitTable>,
     number: usize,
+    site: Site,
+    role: Role,
 }
 
 impl BlockExits {
@@ -115,45 +110,17 @@ impl BlockExits {
         let in_block = Self::in_block();
         match resumption {
             ExitResumption::At(_) => Some(in_block.form),
-            ExitResumption::Displaced(bytes) => {
-                let are = Displaced::of(bytes);
-                let len = match are {
-                    Displaced::Copied(used) => used,
-                    Displaced::Relocated => bytes.len(),
-                };
+            ExitResumption::Displaced { bytes, same_anywhere } => {
+                let len = same_anywhere.unwrap_or(bytes.len());
                 let fits = |form: &&BlockForm| in_block.around + len as u64 <= form.room.into();
                 let mut forms = in_block.moving.iter().filter(fits).copied();
-                match are {
-                    Displaced::Copied(_) => forms.next(),
+                match same_anywhere {
+                    Some(_) => forms.next(),
                     // They may become longer.
-                    Displaced::Relocated => forms.last(),
+                    None => forms.last(),
                 }
             }
         }
-    }
-}
-
-impl Displaced {
-    /// How these bytes are done, which a site held.
-    fn of(bytes: &[u8]) -> Self {
-        LAST.with_borrow_mut(|last| {
-            let known = last.bytes.get(..last.len);
-            // protection: what-is-known-of-bytes-is-of-those
-            if known.is_some_and(|known| short::same(known, bytes)) {
-                return last.are;
-            }
-            let are = Self::found(bytes);
-            if let Some(kept) = last.bytes.get_mut(..bytes.len()) {
-                kept.copy_from_slice(bytes);
-                (last.len, last.are) = (bytes.len(), are);
-            }
-            are
-        })
-    }
-
-    fn found(bytes: &[u8]) -> Self {
-        let used = backend_of(host()).same_anywhere(bytes);
-        used.map_or(Self::Relocated, Self::Copied)
     }
 }
 
@@ -189,53 +156,64 @@ impl ExitTable {
         entry.expect("the exit stubs of a block have entries in its table")
     }
 
+    /// Where the room of that number begins.
+    fn room(&self, number: u32) -> CodeAddr {
+        let before = u64::from(self.form.shared) + u64::from(number) * u64::from(self.form.room);
+        CodeAddr::new(self.at.get() + before)
+    }
+
     /// Writes an entry that is free; whether it was. It has one user then.
-    fn claim(&self, number: u32, request: &ExitRequest<'_>) -> bool {
+    ///
+    /// # Safety
+    /// No other thread does that with this number meanwhile.
+    unsafe fn claim(&self, number: u32, site: impl FnOnce() -> TableSite) -> bool {
         let Some(entry) = self.entries.get(number as usize) else {
             return false;
         };
+        // By a load and a store: an exchange waits for all that was written before it, in other exit stubs.
         // protection: entries-in-use-are-not-written
-        let free = entry
-            .users
-            .compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed);
-        if free.is_err() {
+        if entry.users.load(Ordering::Acquire) != FREE {
             return false;
         }
-        let found = TableSite {
-            site: request.site.clone(),
-            role: request.role,
-        };
-        // SAFETY: whoever makes an entry busy is the only one to look at it.
-        unsafe { *entry.site.get() = Some(found) };
+        // SAFETY: an entry that is free is looked at by who claims it only; that is this caller, as it promises. It was
+        // emptied before it became free.
+        unsafe { *entry.site.get() = Some(site()) };
         entry.users.store(BUSY + 1, Ordering::Release);
         true
     }
 }
 
 impl ExitBlock for Arc<ExitTable> {
-    fn put(&self, number: u32, request: &ExitRequest<'_>, code: &mut [u8]) -> Result<Option<usize>> {
-        let in_block = BlockExits::in_block();
-        let mut code = RoomCode::new(code, request.at);
-        (in_block.enter)(&mut code, self.at);
-        let put = match request.resumption {
-            ExitResumption::At(to) => (in_block.jump)(&mut code, to),
-            ExitResumption::Displaced(bytes) => {
-                let from = request.site.addr();
-                let to = CodeAddr::new(from.get() + bytes.len() as u64);
-                match Displaced::of(bytes) {
-                    Displaced::Copied(used) => bytes
-                        .get(..used)
-                        .and_then(|used| code.put_if_room(used))
-                        .and_then(|()| (in_block.jump)(&mut code, to)),
-                    Displaced::Relocated => {
-                        let moved = backend_of(host()).relocate(code.next(), from, bytes);
-                        code.put_if_room(&moved.map_err(deopt::Error::from)?)
-                    }
-                }
+    unsafe fn put<'b>(
+        &self,
+        numbers: &[u32],
+        first: &ExitRequest<'_>,
+        room: &mut RoomBytes<'_, 'b>,
+    ) -> (usize, Result<()>) {
+        let (module, SiteKey { index, .. }) = (first.site.module(), first.site.key());
+        let (sites, mut many) = (index..index + numbers.len() as u32, None);
+        let with_addrs = sites.clone().zip(module.site_addrs(sites));
+        for (made, (number, (index, addr))) in numbers.iter().zip(with_addrs).enumerate() {
+            let site = || TableSite {
+                module: match numbers.len() {
+                    1 => ModuleHandle::Own(module.clone()),
+                    len => ModuleHandle::OfMany(many.get_or_insert_with(|| Many::new(module, len)).one()),
+                },
+                index,
+                role: first.role,
+            };
+            // SAFETY: the numbers are the caller's own, as it promises.
+            if !unsafe { self.claim(*number, site) } {
+                return (made, Ok(()));
             }
-        };
-        let is_put = put.is_some() && self.claim(number, request);
-        Ok(is_put.then_some(code.len()))
+            let put = room(*number).and_then(|room| self.put_one(room, *number, first, addr));
+            if !matches!(put, Ok(Some(()))) {
+                // protection: exit-stubs-that-cannot-be-put-are-given-back
+                self.give(*number);
+                return (made, put.map(|_| ()));
+            }
+        }
+        (numbers.len(), Ok(()))
     }
 
     fn stack(&self) -> &'static [StackAt] {
@@ -246,6 +224,45 @@ impl ExitBlock for Arc<ExitTable> {
         // Its user was the exit stub.
         self.entry(number as usize).lose_user();
     }
+}
+
+impl ExitTable {
+    /// Writes the exit stub of that number into its room, for a site at an address that is like the first. `None`
+    /// if there is not enough room, or the site is out of reach.
+    #[inline]
+    fn put_one(
+        &self,
+        room: &mut [u8],
+        number: u32,
+        first: &ExitRequest<'_>,
+        site: CodeAddr,
+    ) -> Result<Option<()>> {
+        let in_block = BlockExits::in_block();
+        let mut code = RoomCode::new(room, self.room(number));
+        (in_block.enter)(&mut code, self.at);
+        Ok(match first.resumption {
+            ExitResumption::At(to) => {
+                let distance = to.distance_from(first.site.addr());
+                (in_block.jump)(&mut code, moved(site, distance))
+            }
+            ExitResumption::Displaced {
+                bytes,
+                same_anywhere: Some(used),
+            } => bytes
+                .get(..used)
+                .and_then(|used| code.put_if_room(used))
+                .and_then(|()| (in_block.jump)(&mut code, moved(site, bytes.len() as i64))),
+            ExitResumption::Displaced { bytes, .. } => {
+                let moved = backend_of(host()).relocate(code.next(), site, bytes);
+                code.put_if_room(&moved.map_err(deopt::Error::from)?)
+            }
+        })
+    }
+}
+
+/// So many bytes from an address.
+fn moved(from: CodeAddr, distance: i64) -> CodeAddr {
+    CodeAddr::new(from.get().wrapping_add_signed(distance))
 }
 
 impl Entry {
@@ -266,34 +283,25 @@ impl Drop for UsedEntry {
     }
 }
 
-impl UsedEntry {
-    fn get(&self) -> &TableSite {
-        let entry = self.table.entry(self.number);
-        // SAFETY: the site is not written as long as the entry is used.
-        let site = unsafe { &*entry.site.get() };
-        site.as_ref().expect("an entry that is used has a site")
-    }
-}
-
 impl ExitStubSite for UsedEntry {
     fn site(&self) -> SiteContext<'_> {
-        self.get().site.context(&[])
+        self.site.context(&[])
     }
 
     fn registered(&self) -> Option<&Site> {
-        Some(&self.get().site)
+        Some(&self.site)
     }
 
     fn unwind(&self) -> deopt::Result<Option<&UnwindInfo>> {
-        unwinds::of_site(&self.get().site)
+        unwinds::of_site(&self.site)
     }
 
     fn description(&self) -> Option<&(dyn Any + Send + Sync)> {
-        self.get().site.any_description()
+        self.site.any_description()
     }
 
     fn handle<'f>(&self, frame: &mut Frame<'f>) -> Answer<'f> {
-        let handler = self.table.exits.handlers.of(self.get().role);
+        let handler = self.table.exits.handlers.of(self.role);
         let handler = handler.expect("exit stubs are made for handlers that there are");
         handler(frame)
     }
@@ -327,16 +335,26 @@ impl EnteredExit {
         let room = u64::from(table.form.room);
         let number = raw.return_to.wrapping_sub(table.first) / room;
         let number = usize::try_from(number).expect("a table has as many entries as memory has room for");
+        let entry = table.entry(number);
         // The exit stub is a user, which the thread keeps from being given back.
-        table.entry(number).users.fetch_add(1, Ordering::Relaxed);
-        Self::InBlock(UsedEntry { table, number })
+        entry.users.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the site is not written as long as the entry is used.
+        let found = unsafe { &*entry.site.get() };
+        let found = found.as_ref().expect("an entry that is used has a site");
+        let (site, role) = (found.module.get().handle(found.index), found.role);
+        Self::InBlock(UsedEntry {
+            table,
+            number,
+            site,
+            role,
+        })
     }
 
     #[allow(dead_code, reason = "nothing is captured on hosts without exit stubs")]
     pub(super) fn get(&self) -> (Role, &dyn ExitStubSite) {
         match self {
             Self::Alone(role, site) => (*role, &**site),
-            Self::InBlock(entry) => (entry.get().role, entry),
+            Self::InBlock(entry) => (entry.role, entry),
         }
     }
 }
@@ -348,7 +366,10 @@ mod tests {
 
     #[test]
     fn what_a_site_held_is_in_the_shortest_room_that_holds_it() {
-        let room = |bytes: &[u8]| BlockExits::form(ExitResumption::Displaced(bytes)).map(|form| form.room);
+        let room = |bytes: &[u8]| {
+            let same_anywhere = backend_of(host()).same_anywhere(bytes);
+            BlockExits::form(ExitResumption::Displaced { bytes, same_anywhere }).map(|form| form.room)
+        };
         // `ret`, a byte each.
         let rooms = [1, 18, 19, 34, 35].map(|len| room(&vec![0xc3; len]));
         assert_eq!(rooms, [Some(40), Some(40), Some(56), Some(56), None]);

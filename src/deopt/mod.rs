@@ -86,6 +86,7 @@ mod frame;
 mod host;
 mod lay;
 mod live_registers;
+mod many_handles;
 mod mirrored;
 mod new_frame;
 mod powerpc64;

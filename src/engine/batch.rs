@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::Shared;
 use super::change::{Side, SiteChange, SiteWrite};
 use super::exit_stub::{ExitStub, ExitStubCode, ExitStubKind, RoomExit};
-use super::exits::{ExitRequest, Role, TakenRooms, fill_room};
+use super::exits::{ExitRequest, Role, TakenRooms, exits_of};
 use super::installed::{Held, Installed, ReturnOffsets};
 use super::journal::Record;
 use super::observe::Boxed;
@@ -31,9 +31,7 @@ use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::memory::short::{self, Bytes};
 use crate::memory::{self, Alias, Block, CodeMemory};
-use crate::sequence::Environment;
 use crate::site::{Module, Site, SiteKey};
-use crate::verify::Place;
 
 /// Which change of a site of a batch it is: none was changed before.
 const FIRST: u64 = 1;
@@ -200,55 +198,47 @@ impl SiteBatch {
     ) -> Boxed<()> {
         let (templates, outline) = (states.templates.borrow(), EXIT.outline());
         let template = templates.template((kind, outline), &Cell::default());
-        let Some(template) = template else {
+        let Some((template, branch)) = template.and_then(|all| Some((all, all.lone_branch()?))) else {
             return Ok(());
         };
-        self.rooms.reserve_exact(sites.len());
-        self.new.reserve_exact(sites.len() * self.old.len());
-        let (block, exits, module) = (Arc::clone(&self.block), rooms.exits(), self.module.clone());
-        // Sites of one form have displaced the same.
-        let (displaced, len, mut site) = (like.displaced(), self.old.len() as u64, like.clone());
-        for (index, addr) in sites.clone().zip(module.site_addrs(sites)) {
-            site.go_to(index);
-            let range = CodeRange::new(addr, len).expect("a site's bytes have addresses");
-            let number = rooms.take().expect("there are as many rooms as sites");
-            let resumption = self.facts.resumption(range.end(), || displaced);
-            let at = block.room(number).start();
-            let environment = Environment {
-                miss: None,
-                deopt: Some(at),
-            };
-            let (new, place) = (self.new.len(), Place::Site(range));
-            self.new.extend_from_slice(template.code());
-            let code = self.new.get_mut(new..).expect("bytes were just added there");
-            let is_made = match template.fill_in(place, outline, &environment, code) {
-                Some(true) => {
-                    let request = ExitRequest {
-                        site: &site,
-                        role: Role::Deopt,
-                        at,
-                        resumption,
-                    };
-                    fill_room(&block, &*exits, number, &request)
-                }
-                Some(false) => Err(filled_wrong(&site)),
-                None => Ok(false),
-            };
-            if !matches!(is_made, Ok(true)) {
-                // protection: room-of-a-batch-that-cannot-be-filled-is-freed
-                shared.stubs.discard(block.slot(number));
-                self.new.truncate(new);
-                is_made?;
-                break;
-            }
-            self.rooms.push(number);
-        }
-        let is_whole = self.new.len() == self.old.len() * self.rooms.len();
-        assert!(
-            is_whole,
+        let len = self.old.len();
+        assert_eq!(
+            template.code().len(),
+            len,
             "the checker has seen to it that a site keeps its length"
         );
-        Ok(())
+        let mut numbers: Vec<u32> = rooms.next(sites.len()).collect();
+        let mut new = template.code().repeat(numbers.len());
+        let room = |number: &u32| self.block.room(*number).start();
+        let ranges = || ranges(&self.module, sites.clone(), len).zip(&numbers);
+        // As far as branches reach.
+        let unfilled = ranges().zip(new.chunks_exact_mut(len));
+        let fill_in = |((site, number), code)| branch.fill_in(site, room(number), code);
+        let filled = unfilled.map_while(fill_in).count();
+        let codes = ranges().zip(new.chunks_exact(len)).take(filled);
+        let codes = codes.map(|((site, number), code)| (site, code, room(number)));
+        if let Some(refused) = branch.first_refused(codes) {
+            let site = self.module.handle(sites.start + refused as u32);
+            return Err(filled_wrong(&site).into());
+        }
+        numbers.truncate(filled);
+
+        let Some(at) = numbers.first().map(room) else {
+            return Ok(());
+        };
+        let first = self.module.handle(sites.start);
+        let request = ExitRequest {
+            site: &first,
+            role: Role::Deopt,
+            at,
+            // Sites of one form have displaced the same.
+            resumption: self.facts.resumption(first.range().end(), || like.displaced()),
+        };
+        let (made, result) = rooms.fill(numbers.len(), &request, &shared.stubs);
+        numbers.truncate(made);
+        new.truncate(made * len);
+        (self.new, self.rooms) = (new, numbers);
+        Ok(result?)
     }
 
     /// How many sites.
@@ -274,15 +264,16 @@ impl SiteBatch {
 
     /// Where the sites are.
     pub(super) fn sites(&self) -> impl Iterator<Item = CodeRange> {
-        let len = self.old.len() as u64;
-        let range = move |at| CodeRange::new(at, len).expect("a site's bytes have addresses");
-        self.addrs().map(range)
+        ranges(&self.module, self.numbers(), self.old.len())
     }
 
     #[inline]
     fn addrs(&self) -> impl Iterator<Item = CodeAddr> {
-        let end = self.first + self.rooms.len() as u32;
-        self.module.site_addrs(self.first..end)
+        self.module.site_addrs(self.numbers())
+    }
+
+    fn numbers(&self) -> Range<u32> {
+        self.first..self.first + self.rooms.len() as u32
     }
 
     /// What is written of each site.
@@ -304,8 +295,15 @@ impl SiteBatch {
     /// The number of the first site that does not hold this side of it, and what is written of that.
     #[inline(always)] // As `ChangeSet::compare`.
     pub(super) fn unlike(&self, side: Side) -> Option<(usize, BatchWrite<'_>)> {
-        let mut writes = self.writes().enumerate();
-        writes.find(|(_, write)| !self.memory.has_here(write.at, write.side(side)))
+        let (memory, old) = (&self.memory, &*self.old);
+        let unlike = match side {
+            // All hold the same.
+            Side::Old => self.addrs().position(|at| !memory.has_here(at, old)),
+            Side::New => self
+                .writes()
+                .position(|write| !memory.has_here(write.at, write.new)),
+        };
+        unlike.map(|number| (number, self.writes().nth(number).or_abort(HAS_ALL)))
     }
 
     /// Writes the new bytes of every site.
@@ -405,7 +403,10 @@ impl SiteBatch {
 
     /// Frees the exit stubs of sites that are not changed.
     pub(super) fn release(&self, shared: &Shared) {
+        let exits = exits_of(&self.block);
         for number in &self.rooms {
+            // protection: numbers-of-refused-batches-are-given-back
+            exits.give(*number);
             shared.stubs.discard(self.block.slot(*number));
         }
     }
@@ -432,6 +433,13 @@ impl SiteBatch {
             take(change, SiteWrite::new(write.at, write.old, write.new));
         }
     }
+}
+
+/// The bytes of sites of these numbers, which have so many each.
+#[inline]
+fn ranges(module: &Module, sites: Range<u32>, len: usize) -> impl Iterator<Item = CodeRange> {
+    let range = move |at| CodeRange::new(at, len as u64).expect("a site's bytes have addresses");
+    module.site_addrs(sites).map(range)
 }
 
 const HAS_ALL: &str = "a batch has the bytes and the exit stub of each of its sites";

@@ -14,7 +14,7 @@ use super::Shared;
 use super::exit_stub::{AloneExit, ExitStub, ExitStubCode, ExitStubKind, ExitStubList, RoomExit};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
-use crate::memory::{Block, BlockForm, BlockRooms, CodeMemory, KeptRooms, StubPool};
+use crate::memory::{Block, BlockForm, BlockRooms, KeptRooms, StubPool};
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result};
 
@@ -34,7 +34,13 @@ pub enum ExitResumption<'a> {
     /// At this address.
     At(CodeAddr),
     /// With these instructions, which were at the site, and then behind them.
-    Displaced(&'a [u8]),
+    Displaced {
+        /// Their bytes.
+        bytes: &'a [u8],
+        /// How many of the bytes, from the first on, are the same at every address and have to be executed:
+        /// those behind are nops. `None` where the instructions have to be relocated.
+        same_anywhere: Option<usize>,
+    },
 }
 
 impl Role {
@@ -59,6 +65,16 @@ pub struct ExitRequest<'a> {
     pub at: CodeAddr,
     /// Where a thread goes on that resumes.
     pub resumption: ExitResumption<'a>,
+}
+
+impl ExitRequest<'_> {
+    /// The site so many behind it in its module, if there is one. Where exit stubs are asked for of several
+    /// sites, these are alike: what is asked for differs in the site only, and in where it resumes by as
+    /// much as in the site's address.
+    #[must_use]
+    pub fn behind(&self, count: u32) -> Option<Site> {
+        self.site.behind(count)
+    }
 }
 
 /// How the stack differs from that at the site, from an offset of out-of-line code on.
@@ -95,15 +111,25 @@ pub unsafe trait ExitBlocks {
     fn make(&self, form: BlockForm, at: CodeAddr, count: u32) -> (Vec<u8>, Arc<dyn ExitBlock>);
 }
 
+/// What has the bytes of the room of a number.
+pub type RoomBytes<'a, 'b> = dyn FnMut(u32) -> Result<&'b mut [u8]> + 'a;
+
 /// A block of exit stubs.
 pub trait ExitBlock: Send + Sync {
-    /// Writes the code of one of them, which nobody uses, into the first of the room's bytes; what is
-    /// behind it traps. Returns how many bytes it has; `None` where it cannot be in the block: it will
-    /// be made by [`Exits::encode`] then.
+    /// Makes exit stubs, which nobody uses, in the rooms of these numbers: in the first the one that is
+    /// asked for, and in each other that of the site [behind](ExitRequest::behind) the one before. Each is
+    /// written at the start of the bytes that `room` returns for its number; those behind it trap. It ends
+    /// before the first that cannot be in the block: that will be made by [`Exits::encode`]. Returns how many
+    /// were made, with the error if one cannot be made at all, or has no room.
     ///
-    /// # Errors
-    /// It cannot be made at all.
-    fn put(&self, number: u32, request: &ExitRequest<'_>, code: &mut [u8]) -> Result<Option<usize>>;
+    /// # Safety
+    /// Nobody else makes exit stubs in the rooms of these numbers meanwhile.
+    unsafe fn put<'b>(
+        &self,
+        numbers: &[u32],
+        first: &ExitRequest<'_>,
+        room: &mut RoomBytes<'_, 'b>,
+    ) -> (usize, Result<()>);
 
     /// How the stack differs in each from that at its site; by ascending offsets.
     fn stack(&self) -> &'static [StackAt];
@@ -144,15 +170,37 @@ impl TakenRooms {
         self.rooms.len()
     }
 
-    /// Takes out one of them: its number.
-    #[inline]
-    pub(super) fn take(&mut self) -> Option<u32> {
-        self.rooms.take()
+    /// The numbers of as many of them, which are filled next.
+    pub(super) fn next(&self, count: usize) -> impl Iterator<Item = u32> {
+        self.rooms.next(count)
     }
 
-    /// What makes exit stubs in them.
-    pub(super) fn exits(&self) -> Arc<dyn ExitBlock> {
-        Arc::clone(&self.exits)
+    /// Makes exit stubs in as many of them: see [`ExitBlock::put`]. Returns how many were made, even if one
+    /// failed; its room, if there is one, is not used.
+    #[inline]
+    pub(super) fn fill(
+        &mut self,
+        count: usize,
+        first: &ExitRequest<'_>,
+        stubs: &StubPool,
+    ) -> (usize, Result<()>) {
+        let _stage = latency::enter(Stage::Assemble);
+        let numbers = self.rooms.take_many(count);
+        let block = self.rooms.block();
+        let mut room = |number| {
+            // SAFETY: nobody executes a room that is not in use, and nobody else has it, as it was taken of its block.
+            // Rooms are multiples of a quadword, and the block outlives what is put there now.
+            let bytes = unsafe { block.memory().bytes_mut(block.room(number)) };
+            Ok(bytes?)
+        };
+        // SAFETY: as above.
+        let (made, filled) = unsafe { self.exits.put(&numbers, first, &mut room) };
+        if let Some([failed, behind @ ..]) = numbers.get(made..) {
+            // protection: room-that-cannot-be-filled-is-freed
+            stubs.discard(block.slot(*failed));
+            self.rooms.put_back(behind);
+        }
+        (made, filled)
     }
 }
 
@@ -359,47 +407,19 @@ impl Shared {
         };
         rooms.expected = rooms.expected.saturating_sub(1);
         let taken = rooms.taken.get_mut(at).expect("some were found, or just added");
-        let number = taken.rooms.take().expect("there is one of them");
+        let number = taken.next(1).next().expect("there is one of them");
         let block = Arc::clone(taken.rooms.block());
         wanted.request.at = block.room(number).start();
-        let filled = fill_room(&block, &*taken.exits, number, &wanted.request);
+        let (filled, result) = taken.fill(1, &wanted.request, &self.stubs);
         if taken.rooms.len() == 0 {
             rooms.taken.swap_remove(at);
         }
-        if !matches!(filled, Ok(true)) {
-            // protection: room-that-cannot-be-filled-is-freed
-            self.stubs.discard(block.slot(number));
-            return filled.map(|_| None);
+        if filled == 0 {
+            return result.map(|()| None);
         }
         made.push(wanted.made(ExitStubCode::InRoom(RoomExit { block, number })));
         Ok(Some(wanted.request.at))
     }
-}
-
-/// Makes the exit stub in the room of that number; whether it can be in a block.
-#[inline(always)] // As a call, it takes 17 instructions of a site's first patch.
-pub(super) fn fill_room(
-    block: &Block,
-    exits: &dyn ExitBlock,
-    number: u32,
-    request: &ExitRequest<'_>,
-) -> Result<bool> {
-    let _stage = latency::enter(Stage::Assemble);
-    let mut bytes = [0; MOST];
-    let Some(code) = bytes.get_mut(..block.form().room as usize) else {
-        return Ok(false);
-    };
-    let Some(len) = exits.put(number, request, code)? else {
-        return Ok(false);
-    };
-    let code = code.get(..len);
-    let code = code.expect("an exit stub in a room is no longer than the room, as `put` promises");
-    let written = block.memory().write(request.at, code);
-    if written.is_err() {
-        exits.give(number);
-    }
-    written?;
-    Ok(true)
 }
 
 impl Shared {
@@ -418,9 +438,6 @@ impl Shared {
         Ok(self.stubs.rooms(form, near, most)?)
     }
 }
-
-/// No room of a block is longer.
-const MOST: usize = 96;
 
 /// What a thread has saved that left compiled code by an exit stub in a
 /// [mirror](crate::memory::Mirror): of its stack, which is mapped here too, at the same addresses.

@@ -17,6 +17,7 @@ use crate::addr::{CodeAddr, Len};
 use crate::arch::{Arch, SiteKind};
 use crate::site::{ModuleId, Site};
 use crate::verify;
+use patchpoint_asm::backend_of;
 
 /// The number of what a site held when it was registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,24 +57,36 @@ struct RecentOriginal {
 pub(super) struct SiteFacts {
     /// Whether it is a call site. It is asked for each change.
     pub(super) is_call: bool,
-    /// Whether a sequence displaces nops only, up to the site's end, which a thread that resumes need not
-    /// execute.
-    pub(super) displaces_nops: bool,
+    /// What a sequence displaces.
+    displaces: Displaces,
+}
+
+/// What a sequence displaces, which a thread has to execute that resumes as if it were there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Displaces {
+    /// Nops up to the site's end, which need not be executed.
+    Nops,
+    /// Instructions that are the same at every address, in so many of the bytes; nops are behind them.
+    SameAnywhere(u16),
+    /// Instructions that have to be relocated.
+    Others,
 }
 
 impl SiteFacts {
     /// Of a site in which sequences displace these bytes.
     pub(super) fn of(site: &Site, displaced: &[u8]) -> Self {
+        let arch = site.module().arch();
         let is_whole = displaced.len() == site.reserved().as_usize();
         Self {
             is_call: is_call(site),
             // protection: only-nops-are-skipped
-            displaces_nops: is_whole && verify::are_nops(site.module().arch(), displaced),
+            displaces: match is_whole && verify::are_nops(arch, displaced) {
+                true => Displaces::Nops,
+                false => Displaces::others(arch, displaced),
+            },
         }
     }
-}
 
-impl SiteFacts {
     /// Where a thread goes on that resumes as if the site still held that.
     #[inline]
     pub(super) fn resumption<'s>(
@@ -81,10 +94,23 @@ impl SiteFacts {
         end: CodeAddr,
         displaced: impl FnOnce() -> &'s [u8],
     ) -> ExitResumption<'s> {
-        match self.displaces_nops {
-            true => ExitResumption::At(end),
-            false => ExitResumption::Displaced(displaced()),
+        let same_anywhere = match self.displaces {
+            Displaces::Nops => return ExitResumption::At(end),
+            Displaces::SameAnywhere(used) => Some(used.into()),
+            Displaces::Others => None,
+        };
+        ExitResumption::Displaced {
+            bytes: displaced(),
+            same_anywhere,
         }
+    }
+}
+
+impl Displaces {
+    fn others(arch: Arch, displaced: &[u8]) -> Self {
+        let used = backend_of(arch).same_anywhere(displaced);
+        let used = used.and_then(|used| u16::try_from(used).ok());
+        used.map_or(Self::Others, Self::SameAnywhere)
     }
 }
 

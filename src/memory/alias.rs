@@ -68,6 +68,22 @@ impl Alias {
         Ok(())
     }
 
+    /// Bytes in the writable view, to be written in place.
+    ///
+    /// # Safety
+    /// Nobody executes them, and there is no other reference to them; as for [`write`](CodeMemory::write), nobody else writes
+    /// them, or the aligned quadwords in which they lie, as long as they are referred to. The memory lives as long.
+    ///
+    /// # Errors
+    /// They are not in the memory; this is a fork's child.
+    #[inline]
+    pub(crate) unsafe fn bytes_mut<'b>(&self, range: CodeRange) -> Result<&'b mut [u8]> {
+        let (at, len) = (range.start(), range.len() as usize);
+        let to = self.writable(at, len)?;
+        // SAFETY: within the writable view; the rest is the caller's promise.
+        Ok(unsafe { raw::bytes_mut(to, len) })
+    }
+
     /// Has the pages backed with memory that have these bytes, all of which are about to be written.
     pub(super) fn back(&self, range: CodeRange) -> Result<()> {
         let to = self.writable(range.start(), range.len() as usize)?;

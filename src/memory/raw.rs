@@ -29,13 +29,32 @@ pub(super) unsafe fn store(at: u64, bytes: &[u8]) {
         return unsafe { merge(at, bytes) };
     }
     let to = ptr::with_exposed_provenance_mut::<u8>(at as usize);
-    if let Ok(bytes) = <&[u8; 32]>::try_from(bytes) {
-        // As many as most sites have, for which a call is most of what copying them takes.
+    // As many as most sites and exit stubs have, for which a call is most of what copying them takes: the
+    // first and the last of them, which may overlap.
+    match bytes.len() {
         // SAFETY: as below.
-        return unsafe { to.cast::<[u8; 32]>().write_unaligned(*bytes) };
+        16..=32 => return unsafe { store_ends::<16>(to, bytes) },
+        // SAFETY: as below.
+        33..=64 => return unsafe { store_ends::<32>(to, bytes) },
+        _ => {}
     }
     // SAFETY: mapped and unaliased by the caller's promise; a slice cannot overlap memory without references.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+}
+
+/// Copies the first and the last `N` of bytes, of which there are so many.
+///
+/// # Safety
+///
+/// As for [`store`].
+#[inline]
+unsafe fn store_ends<const N: usize>(to: *mut u8, bytes: &[u8]) {
+    let (first, last) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>());
+    let both = first.zip(last).expect("there are as many bytes");
+    // SAFETY: the first of as many bytes as are mapped and unaliased there, by the caller's promise.
+    unsafe { to.cast::<[u8; N]>().write_unaligned(*both.0) };
+    // SAFETY: the last of them.
+    unsafe { to.add(bytes.len() - N).cast::<[u8; N]>().write_unaligned(*both.1) };
 }
 
 /// Writes bytes inside one aligned quadword by one store.
@@ -65,6 +84,19 @@ pub(super) unsafe fn load(at: u64, into: &mut [u8]) {
     let from = ptr::with_exposed_provenance::<u8>(at as usize);
     // SAFETY: mapped by the caller's promise; an exclusive slice cannot overlap code memory.
     unsafe { ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+}
+
+/// The bytes at `at`.
+///
+/// # Safety
+///
+/// As long as they are referred to, they are mapped readable and writable, no other reference to them exists, and nobody else
+/// reads or writes them.
+#[inline]
+pub(super) unsafe fn bytes_mut<'b>(at: u64, len: usize) -> &'b mut [u8] {
+    let at = ptr::with_exposed_provenance_mut::<u8>(at as usize);
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts_mut(at, len) }
 }
 
 /// Whether the bytes at `at` are these.

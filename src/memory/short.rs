@@ -58,7 +58,7 @@ pub(crate) fn become_of(list: &mut Bytes, bytes: &[u8]) {
 
 /// Copies as many bytes.
 #[inline]
-fn copy(to: &mut [u8], from: &[u8]) {
+pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
     match (to.len(), from.len()) {
         (16..=32, 16..=32) => {
             let (first, last) = (from.first_chunk::<16>(), from.last_chunk::<16>());

@@ -374,7 +374,7 @@ impl Module {
     /// Where the sites with these numbers are.
     #[inline]
     pub(crate) fn site_addrs(&self, sites: Range<u32>) -> impl Iterator<Item = CodeAddr> {
-        sites.map(|index| self.0.sites.addr(index))
+        self.0.sites.addrs(sites)
     }
 
     /// How many of these sites, from the first on, are like another: they differ in their addresses, IDs
@@ -480,6 +480,13 @@ impl Site {
 
     pub(super) fn index(&self) -> u32 {
         self.index
+    }
+
+    /// The site so many behind it in its module, if there is one.
+    pub(crate) fn behind(&self, count: u32) -> Option<Self> {
+        let index = self.index.checked_add(count)?;
+        let is_there = (index as usize) < self.module.0.sites.len();
+        is_there.then(|| self.module.handle(index))
     }
 
     /// Another handle of it, of which `kept` becomes the handle of the module if it is one.

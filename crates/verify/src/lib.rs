@@ -128,5 +128,5 @@ pub use nops::are_nops;
 pub use original::{DecodedFunction, Original, boundaries, is_call, is_jump, original, patchpoint_prefix};
 pub use policy::{callee_saved, kept_registers, not_kept};
 pub use scalable::first_scalable;
-pub use template::{Content, GateTemplate, Place, Template};
+pub use template::{Content, GateTemplate, LoneBranch, Place, Template};
 pub use walk::Checked;

@@ -255,6 +255,21 @@ impl Template {
             }
     }
 
+    /// The branch, if its distance is the only open field.
+    #[inline]
+    #[must_use]
+    pub fn lone_branch(&self) -> Option<LoneBranch<'_>> {
+        let [field] = &*self.fields else {
+            return None;
+        };
+        let (template, from) = (self, field.counts_from?);
+        Some(LoneBranch {
+            template,
+            field,
+            from,
+        })
+    }
+
     /// Whether code of the same length differs from this in open fields only.
     #[inline]
     fn is_like(&self, code: &[u8]) -> bool {
@@ -317,6 +332,42 @@ impl Template {
             }
         }
         missing == 0
+    }
+}
+
+/// Code in which nothing may vary but how far one branch goes: of gates, and of ways to exit stubs. What
+/// [`Template::admits`] asks of it takes as a list of contents 66 instructions more of a live patch, and 90
+/// of each site of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct LoneBranch<'t> {
+    template: &'t Template,
+    field: &'t OpenField,
+    from: usize,
+}
+
+impl LoneBranch<'_> {
+    /// Whether code for that place may be written which branches to an address: see the head of this file.
+    #[inline(always)] // Where many are checked, what is of the template is read once.
+    #[must_use]
+    pub fn admits(&self, place: Place, code: &[u8], to: CodeAddr) -> bool {
+        let Self {
+            template,
+            field,
+            from,
+        } = *self;
+        if code.len() != template.code.len() {
+            return false;
+        }
+        let distance = match template.are_whole {
+            true => field.read_whole(code),
+            false => field.read(code),
+        };
+        // protection: lone-branches-go-to-their-target
+        let goes = distance.is_some_and(|distance| place.goes((from, distance), to));
+        // protection: lone-branches-are-like-the-checked
+        let is_like = template.is_like(code);
+        // protection: lone-branches-leave-their-site
+        goes && is_like && place.leaves_for(to, template.is_to_end(0), code.len())
     }
 }
 
@@ -394,8 +445,8 @@ impl GateTemplate {
             return None;
         }
         let code = Template::of_code(site, gate, &Declared::default(), &|to| to == stub.get())?;
-        let is_jump = |field: &OpenField| field.counts_from.is_some() && field.at >= at;
-        (code.fields.len() == 1 && code.fields.iter().all(is_jump)).then_some(Self {
+        let is_jump = code.lone_branch().is_some_and(|jump| jump.field.at >= at);
+        is_jump.then_some(Self {
             code,
             at,
             place: isa(site.arch).exchange_place,
@@ -431,23 +482,9 @@ impl GateTemplate {
     #[inline]
     #[must_use]
     pub fn goes_to(&self, site: CodeRange, stub: CodeAddr, code: &[u8]) -> bool {
-        // What `Template::admits` asks, of the one field that a gate has: as a list of contents, 66 instructions
-        // more of a live patch.
-        let (Some(gate), [jump]) = (code.get(..self.code.code.len()), &*self.code.fields) else {
-            return false;
-        };
-        let distance = match self.code.are_whole {
-            true => jump.read_whole(gate),
-            false => jump.read(gate),
-        };
-        let place = Place::Site(site);
-        let jumps = distance.zip(jump.counts_from);
-        // protection: gates-go-to-their-stub
-        let goes = jumps.is_some_and(|(distance, from)| place.goes((from, distance), stub));
-        // protection: gates-are-like-the-checked
-        let is_like = self.code.is_like(gate);
-        // protection: gates-leave-their-site
-        goes && is_like && place.leaves_for(stub, false, gate.len())
+        let (gate, jump) = (code.get(..self.code.code.len()), self.code.lone_branch());
+        let both = gate.zip(jump);
+        both.is_some_and(|(gate, jump)| jump.admits(Place::Site(site), gate, stub))
     }
 
     /// Whether a site that holds `old` may be rewritten as `new`, in which the jump goes to a stub,

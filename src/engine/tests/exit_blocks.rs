@@ -295,3 +295,75 @@ fn instructions_that_read_their_address_do_so_after_others_of_their_length() {
     assert_eq!(results(), before);
     assert_eq!(lab.deopts.load(Ordering::Relaxed), 4);
 }
+
+/// What is there of a block of exit stubs of their sites' code, in memory of the test's own.
+struct OwnBlock {
+    room: usize,
+    exits: Arc<dyn ExitBlock>,
+}
+
+impl OwnBlock {
+    fn new(exits: &ExitStubs, request: &ExitRequest<'_>) -> Self {
+        let found = exits.in_blocks(request.site, request.role, request.resumption);
+        let (form, blocks) = found.unwrap();
+        let (_, exits) = blocks.make(form, request.at, 8);
+        let room = form.room as usize;
+        Self { room, exits }
+    }
+
+    /// Makes those of these numbers, each in a room with so many of its bytes.
+    fn put(&self, numbers: &[u32], request: &ExitRequest<'_>, len: Option<usize>) -> (usize, Result<()>) {
+        let mut room = |_| match len {
+            Some(len) => Ok(vec![0; self.room.min(len)].leak()),
+            None => Err(Error::EngineGone),
+        };
+        // SAFETY: nobody else does.
+        unsafe { self.exits.put(numbers, request, &mut room) }
+    }
+}
+
+/// What is kept for exit stubs that are made together goes with the last of them, in any order; of one that
+/// cannot be made, nothing is kept.
+#[test]
+fn exit_stubs_that_are_made_together_go_each_for_itself() {
+    let exits = ExitStubs::new().on_deopt(|frame| frame.resume());
+    let (engine, _) = noting(Box::new(|_| {}));
+    let functions: Vec<Written> = (0..4).map(identity).collect();
+    let text = Text::new(&functions);
+    let module = register(&engine, &text, &functions);
+    let description = Arc::new(());
+    let site = module.sites().next().unwrap();
+    site.describe(Arc::clone(&description)).unwrap();
+    let request = ExitRequest {
+        site: &site,
+        role: Role::Deopt,
+        at: site.range().end(),
+        resumption: ExitResumption::At(site.range().end()),
+    };
+    let block = OwnBlock::new(&exits, &request);
+    let whole = Some(usize::MAX);
+    assert!(matches!(
+        block.put(&[2, 4], &request, None),
+        (0, Err(Error::EngineGone))
+    ));
+    // There is no room for the jump.
+    assert!(matches!(
+        block.put(&[2, 4], &request, Some(block.room - 4)),
+        (0, Ok(()))
+    ));
+    assert!(matches!(block.put(&[1, 2, 4, 5], &request, whole), (4, Ok(()))));
+    // Those in use are left alone, and so are those behind them.
+    assert!(matches!(block.put(&[3, 4, 6], &request, whole), (1, Ok(()))));
+    assert!(matches!(block.put(&[6], &request, whole), (1, Ok(()))));
+    let (_, exits) = (request, block.exits);
+    drop(site);
+    // SAFETY: no thread executes the code.
+    let proof = unsafe { GracePeriod::promise() };
+    engine.unregister(module, &proof).unwrap();
+    for number in [2, 6, 1, 5, 3] {
+        exits.give(number);
+        assert_eq!(Arc::strong_count(&description), 2, "after {number}");
+    }
+    exits.give(4);
+    assert_eq!(Arc::strong_count(&description), 1);
+}

@@ -119,10 +119,23 @@ impl BlockRooms {
         &self.block
     }
 
-    /// Takes out one of them: its number.
+    /// The numbers of as many of them, if there are, which are taken out next.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<u32> {
-        self.numbers.pop()
+    pub(crate) fn next(&self, count: usize) -> impl Iterator<Item = u32> {
+        self.numbers.iter().rev().take(count).copied()
+    }
+
+    /// Takes out as many of them, if there are: their numbers.
+    #[inline]
+    pub(crate) fn take_many(&mut self, count: usize) -> SmallVec<[u32; 4]> {
+        let taken = self.next(count).collect();
+        self.numbers.truncate(self.numbers.len().saturating_sub(count));
+        taken
+    }
+
+    /// Puts those back that were not used of what was taken out last.
+    pub(crate) fn put_back(&mut self, numbers: &[u32]) {
+        self.numbers.extend(numbers.iter().rev().copied());
     }
 
     /// Takes out all but so many of them, the lowest.

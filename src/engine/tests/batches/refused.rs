@@ -375,20 +375,36 @@ unsafe impl ExitBlocks for Picky {
 }
 
 impl ExitBlock for PickyBlock {
-    fn put(&self, number: u32, request: &ExitRequest<'_>, code: &mut [u8]) -> Result<Option<usize>> {
-        let id = request.site.id().get();
-        match *self.choice.lock() {
-            Some((chosen, false)) if chosen == id => return Ok(None),
-            Some((chosen, true)) if chosen == id => {
-                return Err(Error::NothingToInvalidate {
-                    function: "f0".into(),
-                    addr: request.site.addr(),
-                });
-            }
-            _ => {}
+    unsafe fn put<'b>(
+        &self,
+        numbers: &[u32],
+        first: &ExitRequest<'_>,
+        room: &mut RoomBytes<'_, 'b>,
+    ) -> (usize, Result<()>) {
+        let choice = *self.choice.lock();
+        let is_chosen = |count: &u32| {
+            let site = first.behind(*count).unwrap();
+            choice.is_some_and(|(chosen, _)| chosen == site.id().get())
+        };
+        let end = (0..numbers.len() as u32).find(is_chosen);
+        let before = &numbers[..end.map_or(numbers.len(), |end| end as usize)];
+        // SAFETY: as the caller promises.
+        let made = unsafe { self.inner.put(before, first, room) };
+        let mut all = self.made.lock();
+        for number in &before[..made.0] {
+            assert!(!all.contains(number), "{number} was not given back");
+            all.push(*number);
         }
-        self.made.lock().push(number);
-        self.inner.put(number, request, code)
+        match (end, choice) {
+            (Some(end), Some((_, true))) => {
+                let error = Error::NothingToInvalidate {
+                    function: "f0".into(),
+                    addr: first.behind(end).unwrap().addr(),
+                };
+                (made.0, made.1.and(Err(error)))
+            }
+            _ => made,
+        }
     }
 
     fn stack(&self) -> &'static [StackAt] {
