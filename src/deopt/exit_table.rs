@@ -184,33 +184,44 @@ impl ExitTable {
 }
 
 impl ExitBlock for Arc<ExitTable> {
-    unsafe fn put<'b>(
+    unsafe fn put(&self, number: u32, request: &ExitRequest<'_>, room: &mut [u8]) -> Result<bool> {
+        let (site, role) = (request.site, request.role);
+        let kept = || TableSite {
+            module: ModuleHandle::Own(site.module().clone()),
+            index: site.key().index,
+            role,
+        };
+        // SAFETY: the number is the caller's own, as it promises.
+        unsafe { self.put_for((number, kept), room, &Tail::of(request), (request.at, 0)) }
+    }
+
+    unsafe fn put_many<'b>(
         &self,
         numbers: &[u32],
         first: &ExitRequest<'_>,
         room: &mut RoomBytes<'_, 'b>,
     ) -> (usize, Result<()>) {
         let (module, SiteKey { index, .. }) = (first.site.module(), first.site.key());
-        let (sites, mut many) = (index..index + numbers.len() as u32, None);
-        let with_addrs = sites.clone().zip(module.site_addrs(sites));
-        for (made, (number, (index, addr))) in numbers.iter().zip(with_addrs).enumerate() {
-            let site = || TableSite {
-                module: match numbers.len() {
-                    1 => ModuleHandle::Own(module.clone()),
-                    len => ModuleHandle::OfMany(many.get_or_insert_with(|| Many::new(module, len)).one()),
-                },
+        let (sites, mut handles) = (
+            index..index + numbers.len() as u32,
+            Many::new(module, numbers.len()),
+        );
+        let (start, tail) = (first.site.addr(), Tail::of(first));
+        let sites = sites.clone().zip(module.site_addrs(sites));
+        for (made, (number, (index, addr))) in numbers.iter().copied().zip(sites).enumerate() {
+            let kept = || TableSite {
+                module: ModuleHandle::OfMany(handles.one()),
                 index,
                 role: first.role,
             };
+            let place = (self.room(number), addr.distance_from(start));
             // SAFETY: the numbers are the caller's own, as it promises.
-            if !unsafe { self.claim(*number, site) } {
-                return (made, Ok(()));
-            }
-            let put = room(*number).and_then(|room| self.put_one(room, *number, first, addr));
-            if !matches!(put, Ok(Some(()))) {
-                // protection: exit-stubs-that-cannot-be-put-are-given-back
-                self.give(*number);
-                return (made, put.map(|_| ()));
+            let put =
+                room(number).and_then(|room| unsafe { self.put_for((number, kept), room, &tail, place) });
+            match put {
+                Ok(true) => {}
+                Ok(false) => return (made, Ok(())),
+                Err(error) => return (made, Err(error)),
             }
         }
         (numbers.len(), Ok(()))
@@ -227,36 +238,73 @@ impl ExitBlock for Arc<ExitTable> {
 }
 
 impl ExitTable {
-    /// Writes the exit stub of that number into its room, for a site at an address that is like the first. `None`
-    /// if there is not enough room, or the site is out of reach.
+    /// Makes the exit stub of a number in its room, whose first byte is at that address, for a site so many
+    /// bytes behind the first that is asked for, and like it. Whether there is enough room, what it goes to is within
+    /// reach, and nobody uses that number still.
+    ///
+    /// # Safety
+    /// No other thread makes one of this number meanwhile.
     #[inline]
-    fn put_one(
+    unsafe fn put_for(
         &self,
+        (number, kept): (u32, impl FnOnce() -> TableSite),
         room: &mut [u8],
-        number: u32,
-        first: &ExitRequest<'_>,
-        site: CodeAddr,
-    ) -> Result<Option<()>> {
+        tail: &Tail<'_>,
+        (at, behind): (CodeAddr, i64),
+    ) -> Result<bool> {
+        // SAFETY: as the caller promises.
+        if !unsafe { self.claim(number, kept) } {
+            return Ok(false);
+        }
+        let put = self.write(&mut RoomCode::new(room, at), tail, behind);
+        if !matches!(put, Ok(Some(()))) {
+            // protection: exit-stubs-that-cannot-be-put-are-given-back
+            self.entry(number as usize).lose_user();
+        }
+        Ok(put?.is_some())
+    }
+
+    /// Writes the code of an exit stub.
+    #[inline(always)] // A call is 40 instructions of a site's first patch, and as many of each site of a batch.
+    fn write(&self, code: &mut RoomCode<'_>, tail: &Tail<'_>, behind: i64) -> Result<Option<()>> {
         let in_block = BlockExits::in_block();
-        let mut code = RoomCode::new(room, self.room(number));
-        (in_block.enter)(&mut code, self.at);
-        Ok(match first.resumption {
-            ExitResumption::At(to) => {
-                let distance = to.distance_from(first.site.addr());
-                (in_block.jump)(&mut code, moved(site, distance))
-            }
-            ExitResumption::Displaced {
-                bytes,
-                same_anywhere: Some(used),
-            } => bytes
-                .get(..used)
-                .and_then(|used| code.put_if_room(used))
-                .and_then(|()| (in_block.jump)(&mut code, moved(site, bytes.len() as i64))),
-            ExitResumption::Displaced { bytes, .. } => {
-                let moved = backend_of(host()).relocate(code.next(), site, bytes);
-                code.put_if_room(&moved.map_err(deopt::Error::from)?)
+        (in_block.enter)(code, self.at);
+        Ok(match *tail {
+            Tail::Jump { copied, to } => copied
+                .map_or(Some(()), |copied| code.put_if_room(copied))
+                .and_then(|()| (in_block.jump)(code, moved(to, behind))),
+            Tail::Relocated { bytes, from } => {
+                let from = moved(from, behind);
+                let relocated = backend_of(host()).relocate(code.next(), from, bytes);
+                code.put_if_room(&relocated.map_err(deopt::Error::from)?)
             }
         })
+    }
+}
+
+/// What is behind the call in an exit stub, of the first of those that are asked for.
+enum Tail<'a> {
+    /// A jump to an address; before it, what the site displaced.
+    Jump { copied: Option<&'a [u8]>, to: CodeAddr },
+    /// What the site at an address displaced, relocated, with a jump behind it.
+    Relocated { bytes: &'a [u8], from: CodeAddr },
+}
+
+impl<'a> Tail<'a> {
+    #[inline(always)] // As `ExitTable::write`.
+    fn of(first: &ExitRequest<'a>) -> Self {
+        let (bytes, same_anywhere) = match first.resumption {
+            ExitResumption::At(to) => return Self::Jump { copied: None, to },
+            ExitResumption::Displaced { bytes, same_anywhere } => (bytes, same_anywhere),
+        };
+        let from = first.site.addr();
+        match same_anywhere.map(|used| bytes.get(..used)) {
+            None => Self::Relocated { bytes, from },
+            Some(copied) => Self::Jump {
+                copied: Some(copied.expect("what is the same anywhere is of what was displaced")),
+                to: moved(from, bytes.len() as i64),
+            },
+        }
     }
 }
 

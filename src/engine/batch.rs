@@ -234,7 +234,7 @@ impl SiteBatch {
             // Sites of one form have displaced the same.
             resumption: self.facts.resumption(first.range().end(), || like.displaced()),
         };
-        let (made, result) = rooms.fill(numbers.len(), &request, &shared.stubs);
+        let (made, result) = rooms.fill_many(numbers.len(), &request, &shared.stubs);
         numbers.truncate(made);
         new.truncate(made * len);
         (self.new, self.rooms) = (new, numbers);

@@ -116,15 +116,24 @@ pub type RoomBytes<'a, 'b> = dyn FnMut(u32) -> Result<&'b mut [u8]> + 'a;
 
 /// A block of exit stubs.
 pub trait ExitBlock: Send + Sync {
-    /// Makes exit stubs, which nobody uses, in the rooms of these numbers: in the first the one that is
-    /// asked for, and in each other that of the site [behind](ExitRequest::behind) the one before. Each is
-    /// written at the start of the bytes that `room` returns for its number; those behind it trap. It ends
-    /// before the first that cannot be in the block: that will be made by [`Exits::encode`]. Returns how many
-    /// were made, with the error if one cannot be made at all, or has no room.
+    /// Makes one of them, which nobody uses, at the start of the bytes of its room; those behind it trap.
+    /// Whether it can be in the block: otherwise it will be made by [`Exits::encode`].
     ///
     /// # Safety
-    /// Nobody else makes exit stubs in the rooms of these numbers meanwhile.
-    unsafe fn put<'b>(
+    /// Nobody else makes an exit stub of this number meanwhile.
+    ///
+    /// # Errors
+    /// It cannot be made at all.
+    unsafe fn put(&self, number: u32, request: &ExitRequest<'_>, room: &mut [u8]) -> Result<bool>;
+
+    /// The same of several: of the first number the one that is asked for, and of each other that of the
+    /// site [behind](ExitRequest::behind) the one before, in the bytes that `room` returns for its number.
+    /// Returns how many were made, which are those before the first that cannot be in the block, with the
+    /// error if that cannot be made at all, or has no room.
+    ///
+    /// # Safety
+    /// As for [`put`](Self::put), of each number.
+    unsafe fn put_many<'b>(
         &self,
         numbers: &[u32],
         first: &ExitRequest<'_>,
@@ -175,10 +184,29 @@ impl TakenRooms {
         self.rooms.next(count)
     }
 
-    /// Makes exit stubs in as many of them: see [`ExitBlock::put`]. Returns how many were made, even if one
-    /// failed; its room, if there is one, is not used.
+    /// Makes an exit stub in the next of them, of which there is one: whether it can be there. If not, that
+    /// room is not used.
     #[inline]
-    pub(super) fn fill(
+    fn fill_next(&mut self, request: &ExitRequest<'_>, stubs: &StubPool) -> Result<bool> {
+        let _stage = latency::enter(Stage::Assemble);
+        let number = self.rooms.take().expect("there is a next room");
+        let block = self.rooms.block();
+        // SAFETY: nobody executes a room that is not in use, and nobody else has it, as it was taken of its block. It is a
+        // multiple of a quadword, and the block outlives what is put there now.
+        let room = unsafe { block.memory().bytes_mut(block.room(number)) };
+        // SAFETY: as above.
+        let put = |room| unsafe { self.exits.put(number, request, room) };
+        let is_put = room.map_err(Error::from).and_then(put);
+        if !matches!(is_put, Ok(true)) {
+            // protection: room-that-cannot-be-filled-is-freed
+            stubs.discard(block.slot(number));
+        }
+        is_put
+    }
+
+    /// Makes exit stubs in as many of them: see [`ExitBlock::put_many`]. Returns how many were made, even if
+    /// one failed; its room, if there is one, is not used.
+    pub(super) fn fill_many(
         &mut self,
         count: usize,
         first: &ExitRequest<'_>,
@@ -188,15 +216,14 @@ impl TakenRooms {
         let numbers = self.rooms.take_many(count);
         let block = self.rooms.block();
         let mut room = |number| {
-            // SAFETY: nobody executes a room that is not in use, and nobody else has it, as it was taken of its block.
-            // Rooms are multiples of a quadword, and the block outlives what is put there now.
+            // SAFETY: as for one.
             let bytes = unsafe { block.memory().bytes_mut(block.room(number)) };
             Ok(bytes?)
         };
         // SAFETY: as above.
-        let (made, filled) = unsafe { self.exits.put(&numbers, first, &mut room) };
+        let (made, filled) = unsafe { self.exits.put_many(&numbers, first, &mut room) };
         if let Some([failed, behind @ ..]) = numbers.get(made..) {
-            // protection: room-that-cannot-be-filled-is-freed
+            // protection: room-of-a-batch-that-cannot-be-filled-is-freed
             stubs.discard(block.slot(*failed));
             self.rooms.put_back(behind);
         }
@@ -410,12 +437,12 @@ impl Shared {
         let number = taken.next(1).next().expect("there is one of them");
         let block = Arc::clone(taken.rooms.block());
         wanted.request.at = block.room(number).start();
-        let (filled, result) = taken.fill(1, &wanted.request, &self.stubs);
+        let is_filled = taken.fill_next(&wanted.request, &self.stubs);
         if taken.rooms.len() == 0 {
             rooms.taken.swap_remove(at);
         }
-        if filled == 0 {
-            return result.map(|()| None);
+        if !is_filled? {
+            return Ok(None);
         }
         made.push(wanted.made(ExitStubCode::InRoom(RoomExit { block, number })));
         Ok(Some(wanted.request.at))

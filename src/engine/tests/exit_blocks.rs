@@ -318,7 +318,7 @@ impl OwnBlock {
             None => Err(Error::EngineGone),
         };
         // SAFETY: nobody else does.
-        unsafe { self.exits.put(numbers, request, &mut room) }
+        unsafe { self.exits.put_many(numbers, request, &mut room) }
     }
 }
 

@@ -125,9 +125,14 @@ impl BlockRooms {
         self.numbers.iter().rev().take(count).copied()
     }
 
-    /// Takes out as many of them, if there are: their numbers.
+    /// Takes out one of them: its number.
     #[inline]
-    pub(crate) fn take_many(&mut self, count: usize) -> SmallVec<[u32; 4]> {
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        self.numbers.pop()
+    }
+
+    /// Takes out as many of them, if there are: their numbers.
+    pub(crate) fn take_many(&mut self, count: usize) -> Vec<u32> {
         let taken = self.next(count).collect();
         self.numbers.truncate(self.numbers.len().saturating_sub(count));
         taken

@@ -29,8 +29,8 @@ fn rooms(pool: &StubPool, near: CodeRange, most: usize) -> BlockRooms {
 
 fn room(pool: &StubPool, near: CodeRange) -> Room {
     let mut rooms = rooms(pool, near, 1);
-    let number = rooms.take_many(1)[0];
-    assert!(rooms.take_many(1).is_empty());
+    let number = rooms.take().unwrap();
+    assert!(rooms.take().is_none());
     let block = Arc::clone(rooms.block());
     let slot = block.slot(number);
     Room { slot, number, block }
