@@ -21,12 +21,11 @@ use std::sync::Arc;
 use super::exit_stub::{self, InBlock, RoomCode};
 use super::exit_stubs::Handlers;
 use super::host::state::{self, RawState};
-use super::many_handles::{Many, OneOfMany};
 use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo, unwinds};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
 use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, RoomBytes, StackAt};
-use crate::memory::BlockForm;
+use crate::memory::{BlockForm, ManyHandles, OneOfMany};
 use crate::site::{Module, Site, SiteKey};
 use crate::{Result, deopt};
 use patchpoint_asm::backend_of;
@@ -78,14 +77,14 @@ struct TableSite {
 /// What keeps the module of a site.
 enum ModuleHandle {
     Own(Module),
-    OfMany(OneOfMany),
+    OfMany(OneOfMany<Module>),
 }
 
 impl ModuleHandle {
     fn get(&self) -> &Module {
         match self {
             Self::Own(module) => module,
-            Self::OfMany(one) => one.module(),
+            Self::OfMany(one) => one,
         }
     }
 }
@@ -204,7 +203,7 @@ impl ExitBlock for Arc<ExitTable> {
         let (module, SiteKey { index, .. }) = (first.site.module(), first.site.key());
         let (sites, mut handles) = (
             index..index + numbers.len() as u32,
-            Many::new(module, numbers.len()),
+            ManyHandles::new(module.clone(), numbers.len()),
         );
         let (start, tail) = (first.site.addr(), Tail::of(first));
         let sites = sites.clone().zip(module.site_addrs(sites));

@@ -86,7 +86,6 @@ mod frame;
 mod host;
 mod lay;
 mod live_registers;
-mod many_handles;
 mod mirrored;
 mod new_frame;
 mod powerpc64;

@@ -30,7 +30,7 @@ use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::memory::short::{self, Bytes};
-use crate::memory::{self, Alias, Block, CodeMemory};
+use crate::memory::{self, Alias, Block, CodeMemory, OneOfMany};
 use crate::site::{Module, Site, SiteKey};
 
 /// Which change of a site of a batch it is: none was changed before.
@@ -146,7 +146,7 @@ impl SiteBatch {
             return_offsets: installed.return_offsets.clone(),
             facts,
             memory: memory.clone(),
-            block: Arc::clone(&room.block),
+            block: Arc::clone(&*room.block),
             rooms: Vec::new(),
             until_run: change.until_run,
             left: 0,
@@ -384,7 +384,7 @@ impl SiteBatch {
         installed.generation = FIRST;
         installed.describe(Status::Invalidated, None);
         let code = ExitStubCode::InRoom(RoomExit {
-            block: Arc::clone(&self.block),
+            block: OneOfMany::alone(Arc::clone(&self.block)),
             number: room,
         });
         let exit_stub = ExitStub {

@@ -15,7 +15,7 @@ use super::exits::{StackAt, exits_of};
 use super::installed::StubReference;
 use super::observe::CodeOwner;
 use crate::addr::{CodeAddr, CodeRange};
-use crate::memory::{Block, StubSlot};
+use crate::memory::{Block, OneOfMany, StubSlot};
 use crate::site::SiteKey;
 
 /// The three exit stubs that a site can have; they differ in where they resume.
@@ -57,7 +57,7 @@ pub(super) struct AloneExit {
 
 /// One in a room of a block, which has that number.
 pub(super) struct RoomExit {
-    pub(super) block: Arc<Block>,
+    pub(super) block: OneOfMany<Arc<Block>>,
     pub(super) number: u32,
 }
 

@@ -14,7 +14,7 @@ use super::Shared;
 use super::exit_stub::{AloneExit, ExitStub, ExitStubCode, ExitStubKind, ExitStubList, RoomExit};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
-use crate::memory::{Block, BlockForm, BlockRooms, KeptRooms, StubPool};
+use crate::memory::{Block, BlockForm, BlockRooms, KeptRooms, ManyHandles, OneOfMany, StubPool};
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result};
 
@@ -170,6 +170,8 @@ pub(super) struct ExitRooms {
 /// of an invalidation.
 pub(super) struct TakenRooms {
     rooms: BlockRooms,
+    /// Of the block, for exit stubs in these rooms.
+    handles: ManyHandles<Arc<Block>>,
     exits: Arc<dyn ExitBlock>,
 }
 
@@ -184,10 +186,14 @@ impl TakenRooms {
         self.rooms.next(count)
     }
 
-    /// Makes an exit stub in the next of them, of which there is one: whether it can be there. If not, that
-    /// room is not used.
+    /// Makes an exit stub in the next of them, of which there is one: a handle of the block. If it cannot be
+    /// there, that room is not used.
     #[inline]
-    fn fill_next(&mut self, request: &ExitRequest<'_>, stubs: &StubPool) -> Result<bool> {
+    fn fill_next(
+        &mut self,
+        request: &ExitRequest<'_>,
+        stubs: &StubPool,
+    ) -> Result<Option<OneOfMany<Arc<Block>>>> {
         let _stage = latency::enter(Stage::Assemble);
         let number = self.rooms.take().expect("there is a next room");
         let block = self.rooms.block();
@@ -201,7 +207,7 @@ impl TakenRooms {
             // protection: room-that-cannot-be-filled-is-freed
             stubs.discard(block.slot(number));
         }
-        is_put
+        Ok(is_put?.then(|| self.handles.one()))
     }
 
     /// Makes exit stubs in as many of them: see [`ExitBlock::put_many`]. Returns how many were made, even if
@@ -428,22 +434,26 @@ impl Shared {
                     return Ok(None);
                 };
                 let exits = Arc::clone(exits_of(taken.block()));
-                rooms.taken.push(TakenRooms { rooms: taken, exits });
+                let handles = ManyHandles::new(Arc::clone(taken.block()), taken.len());
+                rooms.taken.push(TakenRooms {
+                    rooms: taken,
+                    handles,
+                    exits,
+                });
                 rooms.taken.len() - 1
             }
         };
         rooms.expected = rooms.expected.saturating_sub(1);
         let taken = rooms.taken.get_mut(at).expect("some were found, or just added");
         let number = taken.next(1).next().expect("there is one of them");
-        let block = Arc::clone(taken.rooms.block());
-        wanted.request.at = block.room(number).start();
-        let is_filled = taken.fill_next(&wanted.request, &self.stubs);
+        wanted.request.at = taken.rooms.block().room(number).start();
+        let block = taken.fill_next(&wanted.request, &self.stubs);
         if taken.rooms.len() == 0 {
             rooms.taken.swap_remove(at);
         }
-        if !is_filled? {
+        let Some(block) = block? else {
             return Ok(None);
-        }
+        };
         made.push(wanted.made(ExitStubCode::InRoom(RoomExit { block, number })));
         Ok(Some(wanted.request.at))
     }

@@ -54,6 +54,7 @@ mod code;
 mod counters;
 mod error;
 pub(crate) mod fork;
+mod many_handles;
 mod mirror;
 mod proc_mem;
 mod raw;
@@ -80,6 +81,7 @@ pub use arena::{Arena, PlacedSegment, PlacedSegments, Placement, Reach, SegmentN
 pub use code::{CodeMemory, LiveMemory, Strategy};
 pub(crate) use counters::{Counter, SharedCounters};
 pub use error::{Error, Result};
+pub(crate) use many_handles::{ManyHandles, OneOfMany};
 pub use mirror::{MemoryFile, Mirror};
 pub use proc_mem::ProcMem;
 pub use remap::Remap;
