@@ -13,9 +13,9 @@
 
 pub use patchpoint_asm::hole::{Alike, ByteOrder, Class, Holds, Hole, Holes};
 pub use patchpoint_asm::sequence::{
-    Assembled, Environment, Field, Fit, LoweredStub, Mem, Operand, OperandPart, Sequence, Source, Stub,
-    StubCode, Target, TargetAddr, arg, assemble, assemble_out_of_line, assemble_template, float_arg,
-    float_result, live, location, lower_stub, lower_stub_template, reg, result, temp, text,
+    Assembled, Environment, Field, Fit, Mem, Operand, OperandPart, Sequence, Source, Stub, StubCode, Target,
+    TargetAddr, arg, assemble, assemble_out_of_line, assemble_stub, assemble_stub_template,
+    assemble_template, float_arg, float_result, live, location, reg, result, stub_len, temp, text,
 };
 pub(crate) use patchpoint_asm::sequence::{Outline, class, is_single};
 pub use patchpoint_asm::{Cond, Error, ErrorKind, Extension, Label, Width};

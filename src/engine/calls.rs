@@ -260,7 +260,7 @@ fn far_len(site: &Site, near: CodeRange, to: CodeAddr) -> Result<Len> {
         Some(code) => Ok(Len::new(code.len() as u32)),
         None => {
             let (sequence, context) = (sequence(to), at_entry(site, near));
-            Ok(sequence::lower_stub(&sequence, &context, &Environment::default())?.len())
+            Ok(sequence::stub_len(&sequence, &context, &Environment::default())?)
         }
     }
 }
@@ -273,7 +273,8 @@ fn far_code(site: &Site, near: CodeRange, at: CodeAddr, to: CodeAddr) -> Result<
         return Ok(code);
     }
     let (sequence, environment) = (sequence(to), Environment::default());
-    let body = sequence::lower_stub(&sequence, &context, &environment)?.place(at)?;
+    let body: Result<_> = sequence::assemble_stub(&sequence, &context, &environment, |_| Ok(at));
+    let body = body?;
     let code = body.code.bytes;
     let range = CodeRange::new(at, code.len() as u64).expect("a stub lies in its slot");
     verify::check(&at_entry(site, range), &code, &[], &body.declared)?;

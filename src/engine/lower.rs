@@ -20,13 +20,13 @@ use super::observe::CodeOwner;
 use super::prepare::Preparation;
 use super::requests::{Request, Requests};
 use super::state::States;
-use crate::Result;
 use crate::addr::Len;
 use crate::arch::{OnReturn, SiteContext};
 use crate::latency::{self, Stage};
 use crate::sequence::{self, Assembled, Environment, Fit, Holes, Sequence};
 use crate::site::Site;
 use crate::verify::{self, Chunk};
+use crate::{Error, Result};
 use patchpoint_asm::live::PatchableJump;
 
 /// Where the code is to be.
@@ -135,14 +135,18 @@ impl Lowering<'_> {
         stub: &mut Option<Box<Stub>>,
     ) -> Result<(Assembled, Option<Box<Holes>>)> {
         let _stage = latency::enter(Stage::Assemble);
-        let lowered = match self.for_template {
-            true => sequence::lower_stub_template(self.sequence, context, self.environment)?,
-            false => sequence::lower_stub(self.sequence, context, self.environment)?,
+        let room = |len| {
+            let slot = shared.stubs.alloc(len, self.site.range())?;
+            let addr = slot.addr();
+            *stub = Some(Stub::empty(slot, self.owner));
+            Ok::<_, Error>(addr)
         };
-        let slot = shared.stubs.alloc(lowered.len(), self.site.range())?;
-        let addr = slot.addr();
-        *stub = Some(Stub::empty(slot, self.owner));
-        let body = lowered.place(addr)?;
+        let (sequence, environment) = (self.sequence, self.environment);
+        let body = match self.for_template {
+            true => sequence::assemble_stub_template(sequence, context, environment, room),
+            false => sequence::assemble_stub(sequence, context, environment, room),
+        }?;
+        let addr = body.code.addr;
         let assembled = Assembled {
             code: match self.knows_gate {
                 true => Vec::new(),

@@ -529,7 +529,7 @@ impl<'a> Preparation<'a> {
         let environment = self.environment(sequence, None)?;
         let site = self.site;
         let context = site.context(&[]);
-        let len = sequence::lower_stub(sequence, &context, &environment)?.len();
+        let len = sequence::stub_len(sequence, &context, &environment)?;
         let slot = self.shared.stubs.alloc(len, self.state.lasting.range)?;
         let addr = slot.addr();
         self.new.stub = Some(Stub::empty(slot, self.owner()));

@@ -93,43 +93,8 @@ pub struct Stub {
     /// Registers that the sequence writes, and those that its calls lose.
     pub clobbers: RegSet,
     /// Where values and targets of the sequence, and the end of the site, are in the code, if that
-    /// was asked for: see [`lower_stub_template`].
+    /// was asked for: see [`assemble_stub_template`].
     pub holes: Option<Box<Holes>>,
-}
-
-/// A sequence as instructions for a stub whose place is not known yet: how much room it takes has to
-/// be known before.
-pub struct LoweredStub<'s, 'a> {
-    job: Job<'s, 'a>,
-    lowered: Lowered,
-    len: Len,
-}
-
-impl LoweredStub<'_, '_> {
-    /// The most bytes that it can need in reach of a jump from the site.
-    #[must_use]
-    pub fn len(&self) -> Len {
-        self.len
-    }
-
-    /// Whether it needs none; it always does.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == Len::default()
-    }
-
-    /// Its code at that address, to which the caller branches by means of its own.
-    ///
-    /// # Errors
-    /// As [`assemble`].
-    pub fn place(mut self, at: CodeAddr) -> Result<Stub> {
-        if self.lowered.code.extra > 0 {
-            // It has operands that are reached in another way from another place.
-            return self.job.stub(at);
-        }
-        self.lowered.code.origin = Origin::At(at);
-        self.job.stub_of(&mut self.lowered, at)
-    }
 }
 
 /// Whether a sequence fits into the reserved bytes.
@@ -209,42 +174,43 @@ pub fn assemble_out_of_line(
     })
 }
 
-/// Lowers a sequence for a stub near the site, which is [placed](LoweredStub::place) when there is
-/// room for it. Operands are those of the site.
+/// The most bytes that a stub of its own can need for a sequence, in reach of a jump from the site.
 ///
 /// # Errors
 /// As [`assemble`].
-pub fn lower_stub<'s, 'a>(
-    sequence: &'s Sequence,
-    site: &'s SiteContext<'a>,
-    env: &'s Environment,
-) -> Result<LoweredStub<'s, 'a>> {
-    lower_for_stub(Job::new(sequence, site, env)?)
+pub fn stub_len(sequence: &Sequence, site: &SiteContext<'_>, env: &Environment) -> Result<Len> {
+    let job = Job::new(sequence, site, env)?;
+    job.lower_near(&mut Lowered::new(Origin::Near(site.addr)))
+}
+
+/// Assembles a sequence into a stub of its own near the site, to which the caller branches. `room` is told
+/// how many bytes it can need at most, in reach of a jump from the site, and returns where they are.
+/// Operands are those of the site.
+///
+/// # Errors
+/// As [`assemble`]; what `room` returns.
+pub fn assemble_stub<E: From<Error>>(
+    sequence: &Sequence,
+    site: &SiteContext<'_>,
+    env: &Environment,
+    room: impl FnOnce(Len) -> core::result::Result<CodeAddr, E>,
+) -> core::result::Result<Stub, E> {
+    Job::new(sequence, site, env)?.stub_in(room)
 }
 
 /// The same, where the code is to be a template: it says where its [holes](Stub::holes) are.
 ///
 /// # Errors
-/// As [`assemble`].
-pub fn lower_stub_template<'s, 'a>(
-    sequence: &'s Sequence,
-    site: &'s SiteContext<'a>,
-    env: &'s Environment,
-) -> Result<LoweredStub<'s, 'a>> {
+/// As [`assemble_stub`].
+pub fn assemble_stub_template<E: From<Error>>(
+    sequence: &Sequence,
+    site: &SiteContext<'_>,
+    env: &Environment,
+    room: impl FnOnce(Len) -> core::result::Result<CodeAddr, E>,
+) -> core::result::Result<Stub, E> {
     let mut job = Job::new(sequence, site, env)?;
     job.names_holes = true;
-    lower_for_stub(job)
-}
-
-fn lower_for_stub<'s, 'a>(job: Job<'s, 'a>) -> Result<LoweredStub<'s, 'a>> {
-    let lowered = Lowered::new(Origin::Near(job.site.addr));
-    let mut stub = LoweredStub {
-        job,
-        lowered,
-        len: Len::default(),
-    };
-    stub.len = stub.job.lower_near(&mut stub.lowered)?;
-    Ok(stub)
+    job.stub_in(room)
 }
 
 /// One sequence at one site.
@@ -596,6 +562,23 @@ impl<'s, 'a> Job<'s, 'a> {
             lowered.code.branch(BranchKind::Jump, Dest::End, None);
         }
         Ok(())
+    }
+
+    /// The stub in the room that it is given.
+    fn stub_in<E: From<Error>>(
+        &self,
+        room: impl FnOnce(Len) -> core::result::Result<CodeAddr, E>,
+    ) -> core::result::Result<Stub, E> {
+        let mut lowered = Lowered::new(Origin::Near(self.site.addr));
+        let at = room(self.lower_near(&mut lowered)?)?;
+        Ok(match lowered.code.extra {
+            0 => {
+                lowered.code.origin = Origin::At(at);
+                self.stub_of(&mut lowered, at)
+            }
+            // It has operands that are reached in another way from another place.
+            _ => self.stub(at),
+        }?)
     }
 
     fn stub(&self, at: CodeAddr) -> Result<Stub> {

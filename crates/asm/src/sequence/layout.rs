@@ -165,18 +165,18 @@ impl Layout<'_> {
 
     /// Grows the branch at `index` until it reaches; whether it grew.
     fn grow(&mut self, index: usize) -> Result<bool, Unreachable> {
-        let branch = self.code.branches.get(index).copied();
+        let branch = self.code.branches.get(index);
         let branch = branch.expect("`choose_forms` goes through the branches that there are");
-        if matches!(self.code.origin, Origin::Near(_)) && leaves(&branch) {
+        if matches!(self.code.origin, Origin::Near(_)) && leaves(branch) {
             // It starts with the form that reaches from anywhere near.
             return Ok(false);
         }
         let mut form = branch.form;
         let from = self
             .start()
-            .wrapping_add(u64::from(self.branch_offset(index, &branch)));
-        let target = self.target(&branch)?;
-        while !self.backend.reaches(&branch, form, from, target) {
+            .wrapping_add(u64::from(self.branch_offset(index, branch)));
+        let target = self.target(branch)?;
+        while !self.backend.reaches(branch, form, from, target) {
             form = match form {
                 BranchForm::Short => BranchForm::Near,
                 BranchForm::Near => BranchForm::Far,
@@ -190,9 +190,12 @@ impl Layout<'_> {
                 }
             };
         }
-        let grown = self.code.branches.get_mut(index);
-        grown.expect("the branch that was read").form = form;
-        Ok(form != branch.form)
+        let grows = form != branch.form;
+        if grows {
+            let grown = self.code.branches.get_mut(index);
+            grown.expect("the branch that was read").form = form;
+        }
+        Ok(grows)
     }
 
     /// Gives each branch its shortest form: in a stub one that has a hole, and where the place is not known

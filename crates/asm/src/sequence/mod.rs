@@ -38,8 +38,8 @@ mod tests;
 pub mod text;
 
 pub use assemble::{
-    Assembled, Environment, Fit, LoweredStub, Stub, StubCode, assemble, assemble_out_of_line,
-    assemble_template, lower_stub, lower_stub_template,
+    Assembled, Environment, Fit, Stub, StubCode, assemble, assemble_out_of_line, assemble_stub,
+    assemble_stub_template, assemble_template, stub_len,
 };
 pub use builder::Sequence;
 pub use finish::finish;

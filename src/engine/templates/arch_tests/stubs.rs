@@ -7,7 +7,7 @@
 
 use super::*;
 use crate::arch::DeclaredTarget;
-use crate::sequence::{Stub, lower_stub, lower_stub_template};
+use crate::sequence::{Stub, assemble_stub, assemble_stub_template};
 use patchpoint_asm::backend_of;
 
 /// The patchable jump of a site.
@@ -43,13 +43,13 @@ fn made(
     environment: &Environment,
     sequence: &Sequence,
 ) -> Option<Template> {
-    let lowered = lower_stub_template(sequence, site, environment).ok()?;
+    let made = assemble_stub_template(sequence, site, environment, |_| Ok::<_, crate::Error>(at));
     let Stub {
         code,
         declared,
         holes,
         ..
-    } = lowered.place(at).ok()?;
+    } = made.ok()?;
     check(site, at, &code.bytes, &declared).ok()?;
     let stub = Chunk {
         addr: at,
@@ -134,7 +134,7 @@ fn try_all(arch: Arch) -> Tally {
                 tally.filled[1] += 1;
                 continue;
             };
-            let fresh = lower_stub(&other, &moved, &env).unwrap().place(at).unwrap();
+            let fresh = assemble_stub(&other, &moved, &env, |_| Ok::<_, crate::Error>(at)).unwrap();
             if let Err(refused) = check(&moved, at, &code, &fresh.declared) {
                 panic!("{arch} {other:?} of {first:?}: {refused}");
             }

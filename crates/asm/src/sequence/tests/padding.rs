@@ -161,9 +161,13 @@ fn the_stub_may_be_anywhere_in_reach() {
 fn a_stub_of_its_own_goes_to_the_end_of_the_site() {
     let site = any_reg(8);
     let sequence = seq().load(result(), u64::at(arg(0), 8));
-    let lowered = lower_stub(&sequence, &site, &ENV).unwrap();
-    let len = lowered.len();
-    let stub = lowered.place(STUB).unwrap();
+    let mut len = Len::default();
+    let room = |most| {
+        len = most;
+        Ok::<_, Error>(STUB)
+    };
+    let stub = assemble_stub(&sequence, &site, &ENV, room).unwrap();
+    assert_eq!(stub_len(&sequence, &site, &ENV).unwrap(), len);
     assert_eq!(
         disassembly(STUB, &stub.code.bytes),
         ["mov rax, [rdi+0x8]", "jmp 0x400008"]
