@@ -15,6 +15,8 @@
 
 use core::any::Any;
 use core::cell::UnsafeCell;
+use core::mem::ManuallyDrop;
+use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
@@ -24,10 +26,10 @@ use super::host::state::{self, RawState};
 use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo, unwinds};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
-use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, RoomBytes, StackAt};
-use crate::memory::{BlockForm, ManyHandles, OneOfMany};
+use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, RoomsToFill, StackAt};
+use crate::memory::{BlockForm, EmptyRoom, ManyHandles, OneOfMany};
 use crate::site::{Module, Site, SiteKey};
-use crate::{Result, deopt};
+use crate::{Error, Result, deopt};
 use patchpoint_asm::backend_of;
 
 /// Set in what an exit stub passes if that is a table. Neither a table nor a context is at an odd
@@ -94,7 +96,8 @@ impl ModuleHandle {
 pub(super) struct UsedEntry {
     table: Arc<ExitTable>,
     number: usize,
-    site: Site,
+    /// By a copy of the entry's handle of the module, which is not counted.
+    site: ManuallyDrop<Site>,
     role: Role,
 }
 
@@ -155,27 +158,27 @@ impl ExitTable {
         entry.expect("the exit stubs of a block have entries in its table")
     }
 
-    /// Where the room of that number begins.
-    fn room(&self, number: u32) -> CodeAddr {
-        let before = u64::from(self.form.shared) + u64::from(number) * u64::from(self.form.room);
-        CodeAddr::new(self.at.get() + before)
-    }
-
-    /// Writes an entry that is free; whether it was. It has one user then.
+    /// Writes the entry of a room if it is free; whether it was. It has one user then.
     ///
-    /// # Safety
-    /// No other thread does that with this number meanwhile.
-    unsafe fn claim(&self, number: u32, site: impl FnOnce() -> TableSite) -> bool {
-        let Some(entry) = self.entries.get(number as usize) else {
-            return false;
-        };
+    /// # Panics
+    /// If that is a room of another block.
+    fn claim(&self, room: &EmptyRoom<'_>, site: impl FnOnce() -> TableSite) -> bool {
+        let number = room.number();
+        let before = u64::from(self.form.shared) + u64::from(number) * u64::from(self.form.room);
+        // protection: rooms-of-other-blocks-are-refused
+        assert_eq!(
+            room.at().get(),
+            self.at.get() + before,
+            "exit stubs are made in rooms of their block"
+        );
+        let entry = self.entry(number as usize);
         // By a load and a store: an exchange waits for all that was written before it, in other exit stubs.
         // protection: entries-in-use-are-not-written
         if entry.users.load(Ordering::Acquire) != FREE {
             return false;
         }
-        // SAFETY: an entry that is free is looked at by who claims it only; that is this caller, as it promises. It was
-        // emptied before it became free.
+        // SAFETY: an entry that is free is looked at by who claims it only. That is this thread: nobody else has the room at
+        // that address, which is of this block. It was emptied before it became free.
         unsafe { *entry.site.get() = Some(site()) };
         entry.users.store(BUSY + 1, Ordering::Release);
         true
@@ -183,47 +186,37 @@ impl ExitTable {
 }
 
 impl ExitBlock for Arc<ExitTable> {
-    unsafe fn put(&self, number: u32, request: &ExitRequest<'_>, room: &mut [u8]) -> Result<bool> {
+    fn put(&self, request: &ExitRequest<'_>, room: EmptyRoom<'_>) -> Result<bool> {
         let (site, role) = (request.site, request.role);
         let kept = || TableSite {
             module: ModuleHandle::Own(site.module().clone()),
             index: site.key().index,
             role,
         };
-        // SAFETY: the number is the caller's own, as it promises.
-        unsafe { self.put_for((number, kept), room, &Tail::of(request), (request.at, 0)) }
+        self.put_for(kept, room, &Tail::of(request), 0)
     }
 
-    unsafe fn put_many<'b>(
-        &self,
-        numbers: &[u32],
-        first: &ExitRequest<'_>,
-        room: &mut RoomBytes<'_, 'b>,
-    ) -> (usize, Result<()>) {
+    fn put_many<'b>(&self, first: &ExitRequest<'_>, rooms: &mut RoomsToFill<'_, 'b>) -> (usize, Result<()>) {
         let (module, SiteKey { index, .. }) = (first.site.module(), first.site.key());
-        let (sites, mut handles) = (
-            index..index + numbers.len() as u32,
-            ManyHandles::new(module.clone(), numbers.len()),
-        );
+        let mut handles = ManyHandles::new(module.clone(), rooms.len());
         let (start, tail) = (first.site.addr(), Tail::of(first));
-        let sites = sites.clone().zip(module.site_addrs(sites));
-        for (made, (number, (index, addr))) in numbers.iter().copied().zip(sites).enumerate() {
+        let sites = index..index + rooms.len() as u32;
+        let (addrs, mut made) = (module.site_addrs(sites.clone()), 0);
+        for (index, addr) in sites.zip(addrs) {
             let kept = || TableSite {
                 module: ModuleHandle::OfMany(handles.one()),
                 index,
                 role: first.role,
             };
-            let place = (self.room(number), addr.distance_from(start));
-            // SAFETY: the numbers are the caller's own, as it promises.
-            let put =
-                room(number).and_then(|room| unsafe { self.put_for((number, kept), room, &tail, place) });
-            match put {
-                Ok(true) => {}
+            let room = rooms.next().expect("there is a room for each site");
+            let put = |room| self.put_for(kept, room, &tail, addr.distance_from(start));
+            match room.map_err(Error::from).and_then(put) {
+                Ok(true) => made += 1,
                 Ok(false) => return (made, Ok(())),
                 Err(error) => return (made, Err(error)),
             }
         }
-        (numbers.len(), Ok(()))
+        (made, Ok(()))
     }
 
     fn stack(&self) -> &'static [StackAt] {
@@ -237,25 +230,21 @@ impl ExitBlock for Arc<ExitTable> {
 }
 
 impl ExitTable {
-    /// Makes the exit stub of a number in its room, whose first byte is at that address, for a site so many
-    /// bytes behind the first that is asked for, and like it. Whether there is enough room, what it goes to is within
-    /// reach, and nobody uses that number still.
-    ///
-    /// # Safety
-    /// No other thread makes one of this number meanwhile.
+    /// Makes an exit stub in its room, for a site so many bytes behind the first that is asked for, and like it.
+    /// Whether there is enough room, what it goes to is within reach, and nobody uses that number still.
     #[inline]
-    unsafe fn put_for(
+    fn put_for(
         &self,
-        (number, kept): (u32, impl FnOnce() -> TableSite),
-        room: &mut [u8],
+        kept: impl FnOnce() -> TableSite,
+        mut room: EmptyRoom<'_>,
         tail: &Tail<'_>,
-        (at, behind): (CodeAddr, i64),
+        behind: i64,
     ) -> Result<bool> {
-        // SAFETY: as the caller promises.
-        if !unsafe { self.claim(number, kept) } {
+        if !self.claim(&room, kept) {
             return Ok(false);
         }
-        let put = self.write(&mut RoomCode::new(room, at), tail, behind);
+        let (number, at) = (room.number(), room.at());
+        let put = self.write(&mut RoomCode::new(room.bytes(), at), tail, behind);
         if !matches!(put, Ok(Some(()))) {
             // protection: exit-stubs-that-cannot-be-put-are-given-back
             self.entry(number as usize).lose_user();
@@ -388,12 +377,13 @@ impl EnteredExit {
         // SAFETY: the site is not written as long as the entry is used.
         let found = unsafe { &*entry.site.get() };
         let found = found.as_ref().expect("an entry that is used has a site");
-        let (site, role) = (found.module.get().handle(found.index), found.role);
+        // SAFETY: the copy is not dropped, and the handle that it is of stays as long as the entry is used.
+        let module = unsafe { ptr::read(found.module.get()) };
         Self::InBlock(UsedEntry {
             table,
             number,
-            site,
-            role,
+            site: ManuallyDrop::new(module.into_site(found.index)),
+            role: found.role,
         })
     }
 

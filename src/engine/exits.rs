@@ -14,7 +14,9 @@ use super::Shared;
 use super::exit_stub::{AloneExit, ExitStub, ExitStubCode, ExitStubKind, ExitStubList, RoomExit};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
-use crate::memory::{Block, BlockForm, BlockRooms, KeptRooms, ManyHandles, OneOfMany, StubPool};
+use crate::memory::{
+    self, Block, BlockForm, BlockRooms, EmptyRoom, KeptRooms, ManyHandles, OneOfMany, StubPool,
+};
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result};
 
@@ -111,34 +113,28 @@ pub unsafe trait ExitBlocks {
     fn make(&self, form: BlockForm, at: CodeAddr, count: u32) -> (Vec<u8>, Arc<dyn ExitBlock>);
 }
 
-/// What has the bytes of the room of a number.
-pub type RoomBytes<'a, 'b> = dyn FnMut(u32) -> Result<&'b mut [u8]> + 'a;
+/// Rooms of one block, in which exit stubs are to be made.
+pub type RoomsToFill<'a, 'b> = dyn ExactSizeIterator<Item = memory::Result<EmptyRoom<'b>>> + 'a;
 
 /// A block of exit stubs.
 pub trait ExitBlock: Send + Sync {
-    /// Makes one of them, which nobody uses, at the start of the bytes of its room; those behind it trap.
-    /// Whether it can be in the block: otherwise it will be made by [`Exits::encode`].
-    ///
-    /// # Safety
-    /// Nobody else makes an exit stub of this number meanwhile.
+    /// Makes one of them at the start of its room; what is behind it traps. Whether it can be in the block:
+    /// otherwise it will be made by [`Exits::encode`].
     ///
     /// # Errors
     /// It cannot be made at all.
-    unsafe fn put(&self, number: u32, request: &ExitRequest<'_>, room: &mut [u8]) -> Result<bool>;
-
-    /// The same of several: of the first number the one that is asked for, and of each other that of the
-    /// site [behind](ExitRequest::behind) the one before, in the bytes that `room` returns for its number.
-    /// Returns how many were made, which are those before the first that cannot be in the block, with the
-    /// error if that cannot be made at all, or has no room.
     ///
-    /// # Safety
-    /// As for [`put`](Self::put), of each number.
-    unsafe fn put_many<'b>(
-        &self,
-        numbers: &[u32],
-        first: &ExitRequest<'_>,
-        room: &mut RoomBytes<'_, 'b>,
-    ) -> (usize, Result<()>);
+    /// # Panics
+    /// If that is a room of another block.
+    fn put(&self, request: &ExitRequest<'_>, room: EmptyRoom<'_>) -> Result<bool>;
+
+    /// The same in each of these rooms: in the first the one that is asked for, in each other that of the
+    /// site [behind](ExitRequest::behind) the one before. Returns how many were made, which are those before
+    /// the first that cannot be in the block, with the error if that cannot be made at all, or has no room.
+    ///
+    /// # Panics
+    /// As [`put`](Self::put).
+    fn put_many<'b>(&self, first: &ExitRequest<'_>, rooms: &mut RoomsToFill<'_, 'b>) -> (usize, Result<()>);
 
     /// How the stack differs in each from that at its site; by ascending offsets.
     fn stack(&self) -> &'static [StackAt];
@@ -195,17 +191,13 @@ impl TakenRooms {
         stubs: &StubPool,
     ) -> Result<Option<OneOfMany<Arc<Block>>>> {
         let _stage = latency::enter(Stage::Assemble);
-        let number = self.rooms.take().expect("there is a next room");
-        let block = self.rooms.block();
-        // SAFETY: nobody executes a room that is not in use, and nobody else has it, as it was taken of its block. It is a
-        // multiple of a quadword, and the block outlives what is put there now.
-        let room = unsafe { block.memory().bytes_mut(block.room(number)) };
-        // SAFETY: as above.
-        let put = |room| unsafe { self.exits.put(number, request, room) };
+        let number = self.rooms.next(1).next().expect("there is a next room");
+        let room = self.rooms.take().expect("there is a next room");
+        let put = |room| self.exits.put(request, room);
         let is_put = room.map_err(Error::from).and_then(put);
         if !matches!(is_put, Ok(true)) {
             // protection: room-that-cannot-be-filled-is-freed
-            stubs.discard(block.slot(number));
+            stubs.discard(self.rooms.block().slot(number));
         }
         Ok(is_put?.then(|| self.handles.one()))
     }
@@ -219,19 +211,11 @@ impl TakenRooms {
         stubs: &StubPool,
     ) -> (usize, Result<()>) {
         let _stage = latency::enter(Stage::Assemble);
-        let numbers = self.rooms.take_many(count);
-        let block = self.rooms.block();
-        let mut room = |number| {
-            // SAFETY: as for one.
-            let bytes = unsafe { block.memory().bytes_mut(block.room(number)) };
-            Ok(bytes?)
-        };
-        // SAFETY: as above.
-        let (made, filled) = unsafe { self.exits.put_many(&numbers, first, &mut room) };
-        if let Some([failed, behind @ ..]) = numbers.get(made..) {
+        let mut rooms = self.rooms.take_many(count);
+        let (made, filled) = self.exits.put_many(first, &mut rooms);
+        if let Some(failed) = rooms.beyond(made) {
             // protection: room-of-a-batch-that-cannot-be-filled-is-freed
-            stubs.discard(block.slot(*failed));
-            self.rooms.put_back(behind);
+            stubs.discard(self.rooms.block().slot(failed));
         }
         (made, filled)
     }

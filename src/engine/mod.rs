@@ -80,7 +80,8 @@ use parking_lot::Mutex;
 pub use builder::EngineBuilder;
 pub use commit::Prepared;
 pub use exits::{
-    ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, RoomBytes, SavedFrame, StackAt,
+    ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, RoomsToFill, SavedFrame,
+    StackAt,
 };
 pub use journal::JournalEntry;
 pub use live::Settled;

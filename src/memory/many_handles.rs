@@ -8,7 +8,6 @@
 
 #![allow(unsafe_code)]
 
-use std::fmt;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -90,12 +89,6 @@ impl<T> Drop for OneOfMany<T> {
     fn drop(&mut self) {
         // SAFETY: each that was handed out was counted.
         unsafe { lose(self.0, 1) };
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for OneOfMany<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
     }
 }
 

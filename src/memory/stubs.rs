@@ -23,9 +23,9 @@ use super::arena::fill_with_traps;
 use super::spans::Spans;
 use super::{Alias, Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, SegmentNeed, reserve};
 
-pub use blocks::BlockForm;
 use blocks::Blocks;
 pub(crate) use blocks::{Block, BlockRooms, KeptRooms};
+pub use blocks::{BlockForm, EmptyRoom};
 pub(crate) use room::StubRoom;
 
 /// The alignment of a slot, and the granularity of its length.

@@ -396,6 +396,12 @@ impl Module {
         }
     }
 
+    /// The site of a number that one of its has, by this handle.
+    #[inline]
+    pub(crate) fn into_site(self, index: u32) -> Site {
+        Site { module: self, index }
+    }
+
     /// The same, of which `kept` becomes the handle of the module if it is one: to count them up and
     /// down is a twentieth of a patch.
     #[inline]

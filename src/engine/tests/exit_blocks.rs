@@ -1,6 +1,7 @@
 //! Exit stubs in blocks: whose they are, and how long what they refer to stays.
 
 use super::*;
+use crate::memory::{BlockForm, EmptyRoom};
 use crate::sequence::Target;
 use parking_lot::Mutex;
 
@@ -296,29 +297,36 @@ fn instructions_that_read_their_address_do_so_after_others_of_their_length() {
     assert_eq!(lab.deopts.load(Ordering::Relaxed), 4);
 }
 
-/// What is there of a block of exit stubs of their sites' code, in memory of the test's own.
+/// A block of exit stubs in memory of the test's own.
 struct OwnBlock {
-    room: usize,
+    form: BlockForm,
+    at: CodeAddr,
     exits: Arc<dyn ExitBlock>,
 }
 
 impl OwnBlock {
     fn new(exits: &ExitStubs, request: &ExitRequest<'_>) -> Self {
         let found = exits.in_blocks(request.site, request.role, request.resumption);
-        let (form, blocks) = found.unwrap();
-        let (_, exits) = blocks.make(form, request.at, 8);
-        let room = form.room as usize;
-        Self { room, exits }
+        let ((form, blocks), at) = (found.unwrap(), request.at);
+        let (_, exits) = blocks.make(form, at, 8);
+        Self { form, at, exits }
     }
 
-    /// Makes those of these numbers, each in a room with so many of its bytes.
+    /// The room of that number, with so many of its bytes.
+    fn room(&self, number: u32, len: usize) -> EmptyRoom<'static> {
+        let before = u64::from(self.form.shared + number * self.form.room);
+        let at = CodeAddr::new(self.at.get() + before);
+        let bytes = vec![0; len.min(self.form.room as usize)].leak();
+        EmptyRoom::of(number, at, bytes)
+    }
+
+    /// Makes those of these numbers.
     fn put(&self, numbers: &[u32], request: &ExitRequest<'_>, len: Option<usize>) -> (usize, Result<()>) {
-        let mut room = |_| match len {
-            Some(len) => Ok(vec![0; self.room.min(len)].leak()),
-            None => Err(Error::EngineGone),
+        let room = |number: &u32| match len {
+            Some(len) => Ok(self.room(*number, len)),
+            None => Err(memory::Error::EngineForked),
         };
-        // SAFETY: nobody else does.
-        unsafe { self.exits.put_many(numbers, request, &mut room) }
+        self.exits.put_many(request, &mut numbers.iter().map(room))
     }
 }
 
@@ -344,11 +352,11 @@ fn exit_stubs_that_are_made_together_go_each_for_itself() {
     let whole = Some(usize::MAX);
     assert!(matches!(
         block.put(&[2, 4], &request, None),
-        (0, Err(Error::EngineGone))
+        (0, Err(Error::Memory(memory::Error::EngineForked)))
     ));
     // There is no room for the jump.
     assert!(matches!(
-        block.put(&[2, 4], &request, Some(block.room - 4)),
+        block.put(&[2, 4], &request, Some(block.form.room as usize - 4)),
         (0, Ok(()))
     ));
     assert!(matches!(block.put(&[1, 2, 4, 5], &request, whole), (4, Ok(()))));
@@ -366,4 +374,26 @@ fn exit_stubs_that_are_made_together_go_each_for_itself() {
     }
     exits.give(4);
     assert_eq!(Arc::strong_count(&description), 1);
+}
+
+#[test]
+#[should_panic(expected = "exit stubs are made in rooms of their block")]
+fn an_exit_stub_is_made_in_its_block_only() {
+    let exits = ExitStubs::new().on_deopt(|frame| frame.resume());
+    let (engine, _) = noting(Box::new(|_| {}));
+    let functions = [identity(1)];
+    let text = Text::new(&functions);
+    let module = register(&engine, &text, &functions);
+    let site = module.sites().next().unwrap();
+    let end = site.range().end();
+    let request = ExitRequest {
+        site: &site,
+        role: Role::Deopt,
+        at: end,
+        resumption: ExitResumption::At(end),
+    };
+    let block = OwnBlock::new(&exits, &request);
+    let at = CodeAddr::new(block.room(1, 0).at().get() + 0x1_0000);
+    let room = EmptyRoom::of(1, at, vec![0; block.form.room as usize].leak());
+    let _ = block.exits.put(&request, room);
 }

@@ -10,6 +10,8 @@
 //! in it has come from a room and returns there, and no room is freed before every thread has left
 //! it. Of the blocks of one form at most one is empty; another is freed.
 
+#![allow(unsafe_code, reason = "the bytes of a room are written in place")]
+
 use core::any::Any;
 use core::fmt;
 use core::iter::successors;
@@ -113,6 +115,93 @@ impl Block {
     }
 }
 
+/// A room that nobody uses or executes, to be filled: nobody else has it.
+#[derive(Debug)]
+pub struct EmptyRoom<'b> {
+    number: u32,
+    at: CodeAddr,
+    bytes: &'b mut [u8],
+}
+
+impl<'b> EmptyRoom<'b> {
+    /// # Safety
+    /// Nobody else has the room, and it is not in use.
+    #[inline]
+    unsafe fn new(block: &'b Block, number: u32) -> Result<Self> {
+        let room = block.room(number);
+        // SAFETY: nobody executes what is not in use, and nobody else refers to it, by the caller's promise. It is a multiple
+        // of a quadword, and the block lives as long.
+        let bytes = unsafe { block.memory.bytes_mut(room) };
+        Ok(Self {
+            number,
+            at: room.start(),
+            bytes: bytes?,
+        })
+    }
+
+    /// One of a test's own.
+    #[cfg(test)]
+    pub(crate) fn of(number: u32, at: CodeAddr, bytes: &'b mut [u8]) -> Self {
+        Self { number, at, bytes }
+    }
+
+    /// Its number in its block.
+    #[inline]
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Where it begins when it is executed.
+    #[inline]
+    #[must_use]
+    pub fn at(&self) -> CodeAddr {
+        self.at
+    }
+
+    /// Its bytes, which hold traps, to be written.
+    #[inline]
+    pub fn bytes(&mut self) -> &mut [u8] {
+        self.bytes
+    }
+}
+
+/// Rooms that are taken out when they are asked for.
+pub(crate) struct EmptyRooms<'b> {
+    block: &'b Block,
+    numbers: &'b mut SmallVec<[u32; 4]>,
+    left: usize,
+    taken: usize,
+    /// The number of the one that was taken out last.
+    last: Option<u32>,
+}
+
+impl EmptyRooms<'_> {
+    /// The number of the one that was taken out last, if they are more than so many.
+    pub(crate) fn beyond(&self, count: usize) -> Option<u32> {
+        self.last.filter(|_| self.taken > count)
+    }
+}
+
+impl<'b> Iterator for EmptyRooms<'b> {
+    type Item = Result<EmptyRoom<'b>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let number = self.numbers.pop().expect("as many are left as were counted");
+        (self.taken, self.last) = (self.taken + 1, Some(number));
+        // SAFETY: as in `BlockRooms::take`.
+        Some(unsafe { EmptyRoom::new(self.block, number) })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for EmptyRooms<'_> {}
+
 impl BlockRooms {
     /// What the block has in common.
     pub(crate) fn block(&self) -> &Arc<Block> {
@@ -125,22 +214,26 @@ impl BlockRooms {
         self.numbers.iter().rev().take(count).copied()
     }
 
-    /// Takes out one of them: its number.
+    /// Takes out one of them, to be filled.
+    ///
+    /// # Errors
+    /// [`Error::Forked`]: this is a fork's child.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<u32> {
-        self.numbers.pop()
+    pub(crate) fn take(&mut self) -> Option<Result<EmptyRoom<'_>>> {
+        let number = self.numbers.pop()?;
+        // SAFETY: the rooms are taken, but not in use, and this one is taken out of them.
+        Some(unsafe { EmptyRoom::new(&self.block, number) })
     }
 
-    /// Takes out as many of them, if there are: their numbers.
-    pub(crate) fn take_many(&mut self, count: usize) -> Vec<u32> {
-        let taken = self.next(count).collect();
-        self.numbers.truncate(self.numbers.len().saturating_sub(count));
-        taken
-    }
-
-    /// Puts those back that were not used of what was taken out last.
-    pub(crate) fn put_back(&mut self, numbers: &[u32]) {
-        self.numbers.extend(numbers.iter().rev().copied());
+    /// Takes out as many of them, if there are, each when it is asked for.
+    pub(crate) fn take_many(&mut self, count: usize) -> EmptyRooms<'_> {
+        EmptyRooms {
+            block: &self.block,
+            left: count.min(self.numbers.len()),
+            numbers: &mut self.numbers,
+            taken: 0,
+            last: None,
+        }
     }
 
     /// Takes out all but so many of them, the lowest.

@@ -29,7 +29,7 @@ fn rooms(pool: &StubPool, near: CodeRange, most: usize) -> BlockRooms {
 
 fn room(pool: &StubPool, near: CodeRange) -> Room {
     let mut rooms = rooms(pool, near, 1);
-    let number = rooms.take().unwrap();
+    let number = rooms.take().unwrap().unwrap().number();
     assert!(rooms.take().is_none());
     let block = Arc::clone(rooms.block());
     let slot = block.slot(number);
@@ -163,8 +163,8 @@ fn rooms_that_are_taken_together_are_of_one_block_and_come_back_unused() {
     let mut taken = rooms(&pool, code, 10);
     assert_eq!((taken.len(), pool.stats().slots), (10, 10));
     assert!(taken.are_for(FORM, code, &pool));
-    let used = taken.take_many(4);
-    assert_eq!(used[..], [0, 1, 2, 3]);
+    let used: Vec<u32> = taken.take_many(4).map(|room| room.unwrap().number()).collect();
+    assert_eq!(used, [0, 1, 2, 3]);
     let before = pool.stats();
     pool.give_rooms(&taken).unwrap();
     let after = pool.stats();

@@ -4,8 +4,8 @@ use super::*;
 use crate::engine::batch::failing::{self, Fails};
 use crate::engine::change::Side;
 use crate::error::Fate;
-use crate::memory::BlockForm;
 use crate::memory::testing::Call;
+use crate::memory::{BlockForm, EmptyRoom};
 use crate::site::ModuleId;
 
 #[test]
@@ -397,28 +397,24 @@ unsafe impl ExitBlocks for Picky {
 }
 
 impl ExitBlock for PickyBlock {
-    unsafe fn put(&self, number: u32, request: &ExitRequest<'_>, room: &mut [u8]) -> Result<bool> {
-        let is_chosen = self.refuse(request.site)?;
-        // SAFETY: as the caller promises.
-        let is_made = !is_chosen && unsafe { self.inner.put(number, request, room) }?;
+    fn put(&self, request: &ExitRequest<'_>, room: EmptyRoom<'_>) -> Result<bool> {
+        let number = room.number();
+        let is_made = !self.refuse(request.site)? && self.inner.put(request, room)?;
         if is_made {
             self.note(&[number]);
         }
         Ok(is_made)
     }
 
-    unsafe fn put_many<'b>(
-        &self,
-        numbers: &[u32],
-        first: &ExitRequest<'_>,
-        room: &mut RoomBytes<'_, 'b>,
-    ) -> (usize, Result<()>) {
+    fn put_many<'b>(&self, first: &ExitRequest<'_>, rooms: &mut RoomsToFill<'_, 'b>) -> (usize, Result<()>) {
         let refused = |count| self.refuse(&first.behind(count).unwrap());
-        let mut all = (0..numbers.len() as u32).map(refused).enumerate();
+        let mut all = (0..rooms.len() as u32).map(refused).enumerate();
         let end = all.find(|(_, refused)| !matches!(refused, Ok(false)));
-        let (count, refused) = end.unwrap_or((numbers.len(), Ok(false)));
-        // SAFETY: as the caller promises.
-        let (made, result) = unsafe { self.inner.put_many(&numbers[..count], first, room) };
+        let (count, refused) = end.unwrap_or((rooms.len(), Ok(false)));
+        let mut numbers = Vec::new();
+        let note =
+            |room: &memory::Result<EmptyRoom<'_>>| numbers.extend(room.as_ref().map(EmptyRoom::number));
+        let (made, result) = self.inner.put_many(first, &mut rooms.take(count).inspect(note));
         self.note(&numbers[..made]);
         (made, result.and(refused.map(drop)))
     }
