@@ -680,11 +680,11 @@ fn a_batch_before_changes_at_lower_addresses() {
 /// Rooms of the block of the site before are taken, of no other that was used meanwhile.
 #[test]
 fn exit_stubs_of_a_batch_are_in_the_block_of_the_site_before() {
-    let holds = [vec![Holds::Nops; 10], vec![Holds::Call; 50]].concat();
-    for earlier in 0..20 {
-        let many = Many::released(&holds);
+    let either = [[Holds::Nops, Holds::Call], [Holds::Call, Holds::Nops]];
+    for (earlier, [few, most]) in (0..20).flat_map(|earlier| either.map(|either| (earlier, either))) {
+        let many = Many::released(&[vec![few; 10], vec![most; 50]].concat());
         let sites = many.sites();
-        // So many rooms of the first block for calls are in use.
+        // So many rooms of the first block for the others are in use.
         for site in &sites[10..10 + earlier] {
             many.engine.invalidate_site(site).unwrap();
         }

@@ -416,6 +416,10 @@ impl ExitBlock for PickyBlock {
             |room: &memory::Result<EmptyRoom<'_>>| numbers.extend(room.as_ref().map(EmptyRoom::number));
         let (made, result) = self.inner.put_many(first, &mut rooms.take(count).inspect(note));
         self.note(&numbers[..made]);
+        if !matches!(refused, Ok(false)) {
+            // It was to be there.
+            drop(rooms.next());
+        }
         (made, result.and(refused.map(drop)))
     }
 
@@ -461,18 +465,34 @@ fn an_exit_stub_of_a_batch_that_cannot_be_made_refuses_the_transaction() {
     for number in [2, 3, 9, 20] {
         let (many, choice) = picky(number, true);
         let before: Vec<_> = many.sites().iter().map(bytes).collect();
-        // More often than there are rooms that were never used.
-        for _ in 0..8 {
-            match many.invalidate() {
-                Err(Error::NothingToInvalidate { addr, .. }) => assert_eq!(addr, many.site(number).addr()),
-                other => panic!("{other:?}"),
-            }
-            is_as_before(&many, &before);
+        match many.invalidate() {
+            Err(Error::NothingToInvalidate { addr, .. }) => assert_eq!(addr, many.site(number).addr()),
+            other => panic!("{other:?}"),
         }
+        is_as_before(&many, &before);
         *choice.lock() = None;
         assert_eq!(many.invalidate().unwrap().sites, 30);
         assert_eq!(many.stubs().1, 30);
     }
+}
+
+/// Where their block stays, as it has another, their rooms are used again.
+#[test]
+fn exit_stubs_of_a_refused_batch_leave_their_rooms() {
+    let (many, choice) = picky(20, true);
+    many.engine.invalidate_site(&many.site(29)).unwrap();
+    // More often than there are rooms that were never used.
+    for _ in 0..8 {
+        refused!(many.invalidate(), NothingToInvalidate);
+        assert_eq!(many.stubs().1, 1);
+    }
+    *choice.lock() = None;
+    assert_eq!(many.invalidate().unwrap().sites, 29);
+    assert_eq!(many.stubs().1, 30);
+    // What cannot be in a block is in no batch.
+    let first_of_each = many.batches();
+    assert_eq!(many.batched().len(), 29 - first_of_each);
+    many.called();
 }
 
 /// A change that is refused behind a batch.
