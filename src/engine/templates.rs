@@ -617,8 +617,8 @@ impl Template {
     }
 }
 
-/// Code that is filled with nothing but where it branches to. Of a site of a batch, this takes some 70
-/// instructions; as any other sequence, 250.
+/// Code that is filled with nothing but where it branches to. As any other sequence, that takes a hundred
+/// instructions more of each site of a batch.
 pub(super) struct LoneBranch<'t> {
     template: &'t Template,
     hole: &'t Hole,

@@ -336,8 +336,7 @@ impl Template {
 }
 
 /// Code in which nothing may vary but how far one branch goes: of gates, and of ways to exit stubs. What
-/// [`Template::admits`] asks of it takes as a list of contents 66 instructions more of a live patch, and 90
-/// of each site of a batch.
+/// [`Template::admits`] asks of it takes as a list of contents 66 instructions more of a live patch.
 #[derive(Clone, Copy, Debug)]
 pub struct LoneBranch<'t> {
     template: &'t Template,
