@@ -312,19 +312,18 @@ impl OwnBlock {
         Self { form, at, exits }
     }
 
-    /// The room of that number, with so many of its bytes.
-    fn room(&self, number: u32, len: usize) -> EmptyRoom<'static> {
+    /// The room of that number.
+    fn room(&self, number: u32) -> EmptyRoom<'static> {
         let before = u64::from(self.form.shared + number * self.form.room);
         let at = CodeAddr::new(self.at.get() + before);
-        let bytes = vec![0; len.min(self.form.room as usize)].leak();
-        EmptyRoom::of(number, at, bytes)
+        EmptyRoom::of(number, at, vec![0; self.form.room as usize].leak())
     }
 
-    /// Makes those of these numbers.
-    fn put(&self, numbers: &[u32], request: &ExitRequest<'_>, len: Option<usize>) -> (usize, Result<()>) {
-        let room = |number: &u32| match len {
-            Some(len) => Ok(self.room(*number, len)),
-            None => Err(memory::Error::EngineForked),
+    /// Makes those of these numbers, of which there may be no rooms.
+    fn put(&self, numbers: &[u32], request: &ExitRequest<'_>, are_rooms: bool) -> (usize, Result<()>) {
+        let room = |number: &u32| match are_rooms {
+            true => Ok(self.room(*number)),
+            false => Err(memory::Error::EngineForked),
         };
         self.exits.put_many(request, &mut numbers.iter().map(room))
     }
@@ -349,20 +348,21 @@ fn exit_stubs_that_are_made_together_go_each_for_itself() {
         resumption: ExitResumption::At(site.range().end()),
     };
     let block = OwnBlock::new(&exits, &request);
-    let whole = Some(usize::MAX);
     assert!(matches!(
-        block.put(&[2, 4], &request, None),
+        block.put(&[2, 4], &request, false),
         (0, Err(Error::Memory(memory::Error::EngineForked)))
     ));
-    // There is no room for the jump.
-    assert!(matches!(
-        block.put(&[2, 4], &request, Some(block.form.room as usize - 4)),
-        (0, Ok(()))
-    ));
-    assert!(matches!(block.put(&[1, 2, 4, 5], &request, whole), (4, Ok(()))));
+    // It cannot go as far.
+    let far = CodeAddr::new(site.range().end().get() ^ 1 << 46);
+    let to_far = ExitRequest {
+        resumption: ExitResumption::At(far),
+        ..request
+    };
+    assert!(matches!(block.put(&[2, 4], &to_far, true), (0, Ok(()))));
+    assert!(matches!(block.put(&[1, 2, 4, 5], &request, true), (4, Ok(()))));
     // Those in use are left alone, and so are those behind them.
-    assert!(matches!(block.put(&[3, 4, 6], &request, whole), (1, Ok(()))));
-    assert!(matches!(block.put(&[6], &request, whole), (1, Ok(()))));
+    assert!(matches!(block.put(&[3, 4, 6], &request, true), (1, Ok(()))));
+    assert!(matches!(block.put(&[6], &request, true), (1, Ok(()))));
     let (_, exits) = (request, block.exits);
     drop(site);
     // SAFETY: no thread executes the code.
@@ -393,7 +393,7 @@ fn an_exit_stub_is_made_in_its_block_only() {
         resumption: ExitResumption::At(end),
     };
     let block = OwnBlock::new(&exits, &request);
-    let at = CodeAddr::new(block.room(1, 0).at().get() + 0x1_0000);
+    let at = CodeAddr::new(block.room(1).at().get() + 0x1_0000);
     let room = EmptyRoom::of(1, at, vec![0; block.form.room as usize].leak());
     let _ = block.exits.put(&request, room);
 }
