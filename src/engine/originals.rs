@@ -67,8 +67,8 @@ enum Displaces {
     /// Nops up to the site's end, which need not be executed.
     Nops,
     /// Instructions that are the same at every address, in so many of the bytes; nops are behind them.
-    SameAnywhere(u16),
-    /// Instructions that have to be relocated.
+    SameAnywhere(u8),
+    /// Others: they have to be relocated, or are more than any room has for them.
     Others,
 }
 
@@ -109,7 +109,7 @@ impl SiteFacts {
 impl Displaces {
     fn others(arch: Arch, displaced: &[u8]) -> Self {
         let used = backend_of(arch).same_anywhere(displaced);
-        let used = used.and_then(|used| u16::try_from(used).ok());
+        let used = used.and_then(|used| u8::try_from(used).ok());
         used.map_or(Self::Others, Self::SameAnywhere)
     }
 }
