@@ -29,32 +29,13 @@ pub(super) unsafe fn store(at: u64, bytes: &[u8]) {
         return unsafe { merge(at, bytes) };
     }
     let to = ptr::with_exposed_provenance_mut::<u8>(at as usize);
-    // As many as most sites and exit stubs have, for which a call is most of what copying them takes: the
-    // first and the last of them, which may overlap.
-    match bytes.len() {
+    if let Ok(bytes) = <&[u8; 32]>::try_from(bytes) {
+        // As many as most sites have, for which a call is most of what copying them takes.
         // SAFETY: as below.
-        16..=32 => return unsafe { store_ends::<16>(to, bytes) },
-        // SAFETY: as below.
-        33..=64 => return unsafe { store_ends::<32>(to, bytes) },
-        _ => {}
+        return unsafe { to.cast::<[u8; 32]>().write_unaligned(*bytes) };
     }
     // SAFETY: mapped and unaliased by the caller's promise; a slice cannot overlap memory without references.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-}
-
-/// Copies the first and the last `N` of bytes, of which there are so many.
-///
-/// # Safety
-///
-/// As for [`store`].
-#[inline]
-unsafe fn store_ends<const N: usize>(to: *mut u8, bytes: &[u8]) {
-    let (first, last) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>());
-    let both = first.zip(last).expect("there are as many bytes");
-    // SAFETY: the first of as many bytes as are mapped and unaliased there, by the caller's promise.
-    unsafe { to.cast::<[u8; N]>().write_unaligned(*both.0) };
-    // SAFETY: the last of them.
-    unsafe { to.add(bytes.len() - N).cast::<[u8; N]>().write_unaligned(*both.1) };
 }
 
 /// Writes bytes inside one aligned quadword by one store.
