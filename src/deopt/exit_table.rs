@@ -196,7 +196,7 @@ impl ExitBlock for Arc<ExitTable> {
         self.put_for(kept, room, &Tail::of(request), 0)
     }
 
-    fn put_many<'b>(&self, first: &ExitRequest<'_>, rooms: &mut RoomsToFill<'_, 'b>) -> (usize, Result<()>) {
+    fn put_many(&self, first: &ExitRequest<'_>, rooms: &mut RoomsToFill<'_, '_>) -> (usize, Result<()>) {
         let (module, SiteKey { index, .. }) = (first.site.module(), first.site.key());
         let mut handles = ManyHandles::new(module.clone(), rooms.len());
         let (start, tail) = (first.site.addr(), Tail::of(first));

@@ -14,9 +14,7 @@ use super::Shared;
 use super::exit_stub::{AloneExit, ExitStub, ExitStubCode, ExitStubKind, ExitStubList, RoomExit};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
-use crate::memory::{
-    self, Block, BlockForm, BlockRooms, EmptyRoom, KeptRooms, ManyHandles, OneOfMany, StubPool,
-};
+use crate::memory::{self, Block, BlockForm, BlockRooms, EmptyRoom, KeptRooms, ManyHandles, StubPool};
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result};
 
@@ -134,7 +132,7 @@ pub trait ExitBlock: Send + Sync {
     ///
     /// # Panics
     /// As [`put`](Self::put).
-    fn put_many<'b>(&self, first: &ExitRequest<'_>, rooms: &mut RoomsToFill<'_, 'b>) -> (usize, Result<()>);
+    fn put_many(&self, first: &ExitRequest<'_>, rooms: &mut RoomsToFill<'_, '_>) -> (usize, Result<()>);
 
     /// How the stack differs in each from that at its site; by ascending offsets.
     fn stack(&self) -> &'static [StackAt];
@@ -182,24 +180,23 @@ impl TakenRooms {
         self.rooms.next(count)
     }
 
-    /// Makes an exit stub in the next of them, of which there is one: a handle of the block. If it cannot be
-    /// there, that room is not used.
+    /// Makes an exit stub in the next of them, of which there is one, and notes its place in the request. If it
+    /// cannot be there, that room is not used.
     #[inline]
-    fn fill_next(
-        &mut self,
-        request: &ExitRequest<'_>,
-        stubs: &StubPool,
-    ) -> Result<Option<OneOfMany<Arc<Block>>>> {
+    fn fill_next(&mut self, request: &mut ExitRequest<'_>, stubs: &StubPool) -> Result<Option<RoomExit>> {
         let _stage = latency::enter(Stage::Assemble);
-        let number = self.rooms.next(1).next().expect("there is a next room");
-        let room = self.rooms.take().expect("there is a next room");
-        let put = |room| self.exits.put(request, room);
-        let is_put = room.map_err(Error::from).and_then(put);
+        let room = self.rooms.take().expect("there is a next room")?;
+        let number = room.number();
+        request.at = room.at();
+        let is_put = self.exits.put(request, room);
         if !matches!(is_put, Ok(true)) {
             // protection: room-that-cannot-be-filled-is-freed
             stubs.discard(self.rooms.block().slot(number));
         }
-        Ok(is_put?.then(|| self.handles.one()))
+        Ok(is_put?.then(|| RoomExit {
+            block: self.handles.one(),
+            number,
+        }))
     }
 
     /// Makes exit stubs in as many of them: see [`ExitBlock::put_many`]. Returns how many were made, even if
@@ -429,16 +426,14 @@ impl Shared {
         };
         rooms.expected = rooms.expected.saturating_sub(1);
         let taken = rooms.taken.get_mut(at).expect("some were found, or just added");
-        let number = taken.next(1).next().expect("there is one of them");
-        wanted.request.at = taken.rooms.block().room(number).start();
-        let block = taken.fill_next(&wanted.request, &self.stubs);
+        let filled = taken.fill_next(&mut wanted.request, &self.stubs);
         if taken.rooms.len() == 0 {
             rooms.taken.swap_remove(at);
         }
-        let Some(block) = block? else {
+        let Some(room) = filled? else {
             return Ok(None);
         };
-        made.push(wanted.made(ExitStubCode::InRoom(RoomExit { block, number })));
+        made.push(wanted.made(ExitStubCode::InRoom(room)));
         Ok(Some(wanted.request.at))
     }
 }

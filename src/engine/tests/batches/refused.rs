@@ -406,7 +406,7 @@ impl ExitBlock for PickyBlock {
         Ok(is_made)
     }
 
-    fn put_many<'b>(&self, first: &ExitRequest<'_>, rooms: &mut RoomsToFill<'_, 'b>) -> (usize, Result<()>) {
+    fn put_many(&self, first: &ExitRequest<'_>, rooms: &mut RoomsToFill<'_, '_>) -> (usize, Result<()>) {
         let refused = |count| self.refuse(&first.behind(count).unwrap());
         let mut all = (0..rooms.len() as u32).map(refused).enumerate();
         let end = all.find(|(_, refused)| !matches!(refused, Ok(false)));
