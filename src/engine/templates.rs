@@ -28,8 +28,8 @@
 mod kinds;
 
 use core::cell::Cell;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use core::hash::BuildHasher;
+use std::collections::{HashMap, HashSet};
 #[cfg(test)]
 use std::sync::Arc;
 #[cfg(test)]
@@ -77,7 +77,12 @@ pub(super) struct Templates {
 /// What is known of sequences at a kind of site.
 #[derive(Default)]
 struct KnownSequences {
-    /// By the words of their outlines.
+    /// Those that were assembled, by a hash of the words of their outlines. To make a template the first
+    /// time would be a third of a patch that may be the only one: 1.1 us of 3.0. Two with one hash would
+    /// cost that. With the words themselves, noting one takes twice as long: 600 of a patch's 16,700
+    /// instructions.
+    noted: HashSet<u64, RandomState>,
+    /// Those that were assembled again, by the words of their outlines.
     of: HashMap<Box<[u64]>, KnownSequence, RandomState>,
     /// The numbers of the two templates that were looked for last: those of most sites which are patched
     /// for the first time, and of caches that were empty. To look for one takes 60 to 130 instructions.
@@ -86,9 +91,6 @@ struct KnownSequences {
 
 /// What is known of a sequence at a kind of site.
 enum KnownSequence {
-    /// It was assembled once. To make its template then would be a third of a patch that may be the
-    /// only one: 1.1 us of 3.0.
-    Noted,
     /// It has to be assembled each time.
     Varies,
     /// Its template has this number.
@@ -259,24 +261,30 @@ impl Templates {
     pub(super) fn note(&mut self, kind: u32, outline: &Outline) -> bool {
         let words = outline.words();
         self.known.resize_with(self.kinds.len(), KnownSequences::default);
-        let Some(of_kind) = self.known.get_mut(kind as usize) else {
+        let Some(known) = self.known.get_mut(kind as usize) else {
             return false;
         };
-        if self.len >= SEQUENCES && !of_kind.of.contains_key(words) {
-            self.len = 0;
-            self.known.iter_mut().for_each(|known| known.of.clear());
-            self.templates.clear();
+        let hash = known.of.hasher().hash_one(words);
+        if !known.noted.insert(hash) {
+            return !known.of.contains_key(words);
         }
-        let of_kind = self.known.get_mut(kind as usize);
-        match of_kind.map(|of_kind| of_kind.of.entry(words.into())) {
-            Some(Entry::Occupied(known)) => matches!(known.get(), KnownSequence::Noted),
-            Some(Entry::Vacant(unknown)) => {
-                unknown.insert(KnownSequence::Noted);
-                self.len += 1;
-                false
-            }
-            None => false,
+        if self.len == SEQUENCES {
+            self.forget();
+            return self.note(kind, outline);
         }
+        self.len += 1;
+        false
+    }
+
+    /// Forgets all sequences.
+    #[cold]
+    fn forget(&mut self) {
+        self.len = 0;
+        for known in &mut self.known {
+            known.noted.clear();
+            known.of.clear();
+        }
+        self.templates.clear();
     }
 
     /// Keeps code that was assembled with its holes, and checked, as a template if it can be one.
@@ -341,16 +349,14 @@ impl Templates {
         laid_out: &LaidOut<'_>,
     ) {
         let words = sequence.outline().words();
-        let known = self
-            .known
-            .get_mut(kind as usize)
-            .and_then(|known| known.of.get_mut(words));
-        let Some(known) = known else {
+        // It may have been forgotten since.
+        let is_noted = |known: &&mut KnownSequences| known.noted.contains(&known.of.hasher().hash_one(words));
+        let Some(known) = self.known.get_mut(kind as usize).filter(is_noted) else {
             return;
         };
         let are_apart = are_apart(sequence.outline().targets(), environment, site.end());
         let checked = checked.filter(|_| are_apart);
-        *known = match checked.and_then(|checked| Template::of((kind, sequence), checked, laid_out)) {
+        let found = match checked.and_then(|checked| Template::of((kind, sequence), checked, laid_out)) {
             Some(template) => {
                 #[cfg(test)]
                 let template = Template {
@@ -362,6 +368,7 @@ impl Templates {
             }
             None => KnownSequence::Varies,
         };
+        known.of.insert(words.into(), found);
     }
 
     /// How many sequences were filled in.
