@@ -282,6 +282,7 @@ impl Templates {
         self.len = 0;
         for known in &mut self.known {
             known.noted.clear();
+            // protection: what-is-forgotten-has-no-template
             known.of.clear();
         }
         self.templates.clear();
