@@ -78,9 +78,9 @@ pub(super) struct Templates {
 #[derive(Default)]
 struct KnownSequences {
     /// Those that were assembled once, by a hash of the words of their outlines. To make a template then
-    /// would be a third of a patch that may be the only one: 1.1 us of 3.0. It is all that happens to the
-    /// second of two with one hash. With the words instead, to note one takes twice as long: 600 of a
-    /// patch's 16,700 instructions.
+    /// would be a third of a patch that may be the only one: 1.1 us of 3.0. Another outline with the same
+    /// hash would cost that time, and nothing else. With the words instead, to note one takes twice as
+    /// long: 600 of a patch's 16,700 instructions.
     noted: HashSet<u64, RandomState>,
     /// Those that were assembled again, by the words of their outlines.
     of: HashMap<Box<[u64]>, KnownSequence, RandomState>,
