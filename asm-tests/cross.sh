@@ -219,7 +219,7 @@ running() { # arch
 }
 
 # Runs a program of an architecture in a package's folder. A test that hangs fails. The emulator's memory is among the program's:
-# with 64 MiB for each of its threads, there was once nothing free in reach of a test's code.
+# with 64 MiB for each of its threads, there was once nothing free in reach of a test's code. It keeps one for all.
 emulate() { # arch, folder, program, arguments..
     local arch=$1 folder=$2 program=$3
     shift 3

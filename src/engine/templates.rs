@@ -270,6 +270,7 @@ impl Templates {
         }
         if self.len == SEQUENCES {
             self.forget();
+            // With the others: it is the first of those that are known from now on.
             return self.note(kind, outline);
         }
         self.len += 1;
@@ -281,6 +282,7 @@ impl Templates {
     fn forget(&mut self) {
         self.len = 0;
         for known in &mut self.known {
+            // protection: what-is-forgotten-takes-no-room
             known.noted.clear();
             // protection: what-is-forgotten-has-no-template
             known.of.clear();
@@ -384,10 +386,10 @@ impl Templates {
         self.templates.len()
     }
 
-    /// How many sequences are known.
+    /// How many sequences are known: what is kept of them, not what was counted.
     #[cfg(all(test, target_arch = "x86_64"))]
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.known.iter().map(|known| known.noted.len()).sum()
     }
 }
 
