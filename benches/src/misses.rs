@@ -1,16 +1,18 @@
-//! Misses: from a call that misses to its return, with the entry installed.
+//! Misses: from a call that misses to its return, with the entry installed; and the part of that which
+//! comes behind the lookup's result.
 
+use std::cell::Cell;
 use std::hint::black_box;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use patchpoint::Engine;
-use patchpoint::ic::{Cache, Caches};
+use patchpoint::ic::{Cache, Caches, Learn, Miss};
 use patchpoint::publish::GracePeriod;
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::Module;
 
 use crate::caches::{engine, get, learn, objects, patient, site_of};
-use crate::measure::{Effort, interleave, time};
+use crate::measure::{Effort, Figure, interleave, time};
 use crate::report::Row;
 use crate::subject::{self, INLINE_CACHE};
 
@@ -24,8 +26,22 @@ const EFFORT: Effort = Effort {
 
 type Made = (Engine, Caches, Module, Cache);
 
-fn make(live: bool) -> Made {
-    let caches = patient().lookup(learn);
+thread_local! {
+    /// When a lookup last had its result.
+    static FOUND: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+fn learn_and_note<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
+    let learn = learn(miss);
+    FOUND.set(Some(Instant::now()));
+    learn
+}
+
+fn make<L>(lookup: L, live: bool) -> Made
+where
+    L: for<'f> Fn(&mut Miss<'_, 'f>) -> Learn<'f> + Send + Sync + 'static,
+{
+    let caches = patient().lookup(lookup);
     let engine = engine(caches.exit_stubs());
     let registration = engine.registration(subject::load(&engine, INLINE_CACHE));
     let registration = if live { registration.live() } else { registration };
@@ -36,15 +52,27 @@ fn make(live: bool) -> Made {
     (engine, caches, module, cache)
 }
 
-/// Emptying the cache again is not counted.
+/// Misses from call to return. Emptying the cache again is not counted.
 fn missed(made: &Made) -> Duration {
+    each_miss(made, |miss| time(miss))
+}
+
+/// The same from the result of a lookup that notes when it has it.
+fn handled(made: &Made) -> Duration {
+    each_miss(made, |miss| {
+        miss();
+        FOUND.get().expect("a lookup has found something").elapsed()
+    })
+}
+
+fn each_miss(made: &Made, timed: impl Fn(&dyn Fn()) -> Duration) -> Duration {
     let (engine, caches, module, cache) = made;
     let (objects, _) = objects();
     let get = get(module.function("get").unwrap().entry().unwrap());
     let mut took = Duration::ZERO;
     for object in &objects[..ROUNDS] {
         caches.reset_one(cache).unwrap();
-        took += time(|| assert_eq!(get(black_box(object)), object.property));
+        took += timed(&|| assert_eq!(get(black_box(object)), object.property));
         assert_eq!(cache.entries().len(), 1);
     }
     reclaim(engine);
@@ -76,10 +104,17 @@ fn patched(made: &Made) -> Duration {
     took
 }
 
+/// From a lookup's result to the return of the call that missed, which finds the entry installed: in
+/// place, and of a live site.
+pub(crate) fn figures() -> [Figure; 2] {
+    let [in_place, live] = [make(learn_and_note, false), make(learn_and_note, true)];
+    interleave(EFFORT, [&mut || handled(&in_place), &mut || handled(&live)])
+}
+
 /// All of them.
 pub fn rows() -> Vec<Row> {
-    let made = [make(false), make(true)];
-    let bare = [make(false), make(true)];
+    let made = [make(learn, false), make(learn, true)];
+    let bare = [make(learn, false), make(learn, true)];
     let [in_place, live, patch, live_patch] = interleave(
         EFFORT,
         [

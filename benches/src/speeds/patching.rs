@@ -10,6 +10,7 @@ use super::{Goal, Speed};
 use crate::limits;
 use crate::made::SyntheticModules;
 use crate::measure::{Effort, Figure, interleave, time};
+use crate::misses;
 use crate::pages;
 use crate::subject;
 use patchpoint::publish::GracePeriod;
@@ -27,7 +28,14 @@ const BARE: &str = "bare store of 8 bytes, serialize";
 /// All rows.
 pub(super) fn all() -> Vec<Speed> {
     let [seen, fresh, first, live, live_fresh, live_first, bare] = figures();
+    let [miss, live_miss] = misses::figures();
     let row = |what, ours, goal| Speed::against(what, [ours, bare.clone()], BARE, goal);
+    let within = |what, ours, goal| Speed {
+        what,
+        ours,
+        theirs: None,
+        goal: Goal::Time(goal),
+    };
     vec![
         row(
             "patch(id, sequence) of a shape that was seen before",
@@ -47,6 +55,12 @@ pub(super) fn all() -> Vec<Speed> {
             Goal::AtMost(10.0),
         ),
         row("the same, of a live site", live_first, Goal::AtMost(10.0)),
+        within(
+            "a miss handled: from the lookup's result to the call's return",
+            miss,
+            1000.0,
+        ),
+        within("the same, of a live site", live_miss, 1000.0),
     ]
 }
 
