@@ -282,9 +282,10 @@ mod tests {
                 let code = in_room(arch, at, AT, AT).unwrap();
                 let lines = crate::verify::disassemble(arch, at, &code);
                 let loads = match arch {
+                    // The context is before what the call loads.
                     Arch::X86_64 => {
-                        let signed = |at: usize| i32::from_le_bytes(code[at..][..4].try_into().unwrap());
-                        [(11, signed(7)), (17, signed(13))].map(|(from, by)| from + i64::from(by))
+                        let distance = i32::from_le_bytes(code[7..11].try_into().unwrap());
+                        [3, 11].map(|from| from + i64::from(distance))
                     }
                     Arch::AArch64 => [8, 12].map(|from: usize| {
                         let word = u32::from_le_bytes(code[from..][..4].try_into().unwrap());

@@ -416,13 +416,13 @@ mod tests {
             BlockExits::form(ExitResumption::Displaced { bytes, same_anywhere }).map(|form| form.room)
         };
         // `ret`, a byte each.
-        let rooms = [1, 18, 19, 34, 35].map(|len| room(&vec![0xc3; len]));
-        assert_eq!(rooms, [Some(40), Some(40), Some(56), Some(56), None]);
+        let rooms = [1, 16, 17, 40, 41].map(|len| room(&vec![0xc3; len]));
+        assert_eq!(rooms, [Some(32), Some(32), Some(56), Some(56), None]);
         // Nops behind the last instruction that does something take no room.
         let nops = |before: &[u8]| room(&[before, &[0x90; 60][..]].concat());
         assert_eq!(
-            [nops(&[]), nops(&[0xc3; 18]), nops(&[0xc3; 19])],
-            [Some(40), Some(40), Some(56)]
+            [nops(&[]), nops(&[0xc3; 16]), nops(&[0xc3; 17])],
+            [Some(32), Some(32), Some(56)]
         );
         // A short `jne` becomes a long one.
         assert_eq!(room(&[0x75, 0x10]), Some(56));

@@ -17,7 +17,7 @@ use patchpoint::error::Errno;
 use patchpoint::publish::Level;
 
 /// What both sides must have in common: the messages, and how exit stubs call the routine there.
-pub(crate) const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 4;
 /// No message is longer, header included.
 pub(crate) const MOST: usize = 16 << 10;
 /// A message has no more ranges.
@@ -577,7 +577,7 @@ mod tests {
         let mut bytes = Vec::new();
         Message::Go { word: 0x1122 }.encode(5, &mut bytes);
         let expected = [
-            [10, 0, 3, 0, 8, 0, 0, 0],
+            [10, 0, 4, 0, 8, 0, 0, 0],
             [5, 0, 0, 0, 0, 0, 0, 0],
             [0x22, 0x11, 0, 0, 0, 0, 0, 0],
         ];

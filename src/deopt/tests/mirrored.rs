@@ -21,6 +21,7 @@ struct Stack(Vec<u64>);
 /// In words.
 const SAVE: usize = 1024;
 const RAW: usize = 2048;
+const GENERAL: usize = RAW + core::mem::offset_of!(RawState, gprs) / 8;
 const WORDS: usize = 4096;
 
 impl Stack {
@@ -75,9 +76,9 @@ fn a_frame_on_the_stack_is_handled() {
     });
     let mut stack = Stack::new();
     stack.0[RAW + 100] = 77;
-    stack.0[RAW + RBX] = stack.at(RAW + 100);
+    stack.0[GENERAL + RBX] = stack.at(RAW + 100);
     assert_eq!(answer(&stack.saved(&kept), &contexts), Ok(Some(0)));
-    assert_eq!((stack.0[RAW + 100], stack.0[RAW]), (78, 5));
+    assert_eq!((stack.0[RAW + 100], stack.0[GENERAL]), (78, 5));
 }
 
 /// A context is looked up, never followed.
@@ -146,7 +147,7 @@ fn registers_point_to_the_stack_only() {
         0,
         u64::MAX,
     ] {
-        stack.0[RAW + RBX] = at;
+        stack.0[GENERAL + RBX] = at;
         assert_eq!(answer(&stack.saved(&kept), &contexts), Ok(Some(0)));
     }
     assert_eq!(own, 42);

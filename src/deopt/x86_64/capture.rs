@@ -1,18 +1,18 @@
 //! The part that all exit stubs of the process share: it saves every register, calls the
 //! dispatcher, and restores them.
 //!
-//! It is called with the context pushed by the exit stub and the red zone skipped. The stack then
-//! holds, from the site's stack pointer down: 128 bytes that are not touched, the context, the
-//! return address into the exit stub, flags, r15 to rax in descending DWARF number (`RawState`),
-//! and the save area of XSAVE or FXSAVE, aligned to 64 bytes. That area stays under one page, so no
+//! It is called with the red zone skipped. What called it ends in the distance to the word with this
+//! routine's address, and in the word before that is the context. The stack then holds, from the site's
+//! stack pointer down: 128 bytes that are not touched, the return address into the exit stub, flags, r15
+//! to rax in descending DWARF number, and the context, which are a `RawState`; and the save area of XSAVE or FXSAVE, aligned to 64 bytes. That area stays under one page, so no
 //! guard page can be stepped over.
 //!
 //! The dispatcher runs with the direction flag clear and with the floating-point settings that the
 //! platform starts a program with: compiled code may have changed them.
 //!
-//! It answers 0 to resume: everything is popped where it was pushed and `ret 136` goes back into the
-//! exit stub, so that calls and returns stay paired. It drops the context and the red zone, too: an
-//! instruction less in each exit stub. Or it answers the address of a block of
+//! It answers 0 to resume: everything is popped where it was pushed and `ret 128` goes back into the
+//! exit stub, so that calls and returns stay paired. It drops the skipped red zone, too: an instruction
+//! less in each exit stub. Or it answers the address of a block of
 //! registers, flags and address, which ends 128 bytes below the new stack pointer: `ret 128` takes
 //! the last word and skips the red zone, so at no time does anything that is still needed lie below
 //! the stack pointer, where a signal may write.
@@ -92,6 +92,10 @@ core::arch::global_asm!(
     "push rdx",
     "push rax",
     ".cfi_adjust_cfa_offset 24",
+    "mov rax, [rsp + 17 * 8]",
+    "movsxd rcx, dword ptr [rax - 4]",
+    "push qword ptr [rax + rcx - 8]",
+    ".cfi_adjust_cfa_offset 8",
     "cld",
     "mov rbp, rsp",
     ".cfi_def_cfa_register rbp",
@@ -145,10 +149,11 @@ core::arch::global_asm!(
     "jnz 6f",
     // From here on nothing is called.
     ".cfi_undefined 16",
-    "mov rsp, rbp",
+    // Without the context.
+    "lea rsp, [rbp + 8]",
     pop_all!(),
     // protection: exit-stub-skips-the-red-zone (2)
-    "ret 136",
+    "ret 128",
     "6:",
     "mov rsp, rbx",
     pop_all!(),

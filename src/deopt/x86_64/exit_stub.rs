@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!     lea  rsp, [rsp - 128]      skip the red zone; no flag changes
-//!     push [rip + context]
-//!     call [rip + capture]       saves, calls the handler, restores; its `ret 136` raises rsp
+//!     call [rip + capture]       saves, calls the handler, restores; its `ret 128` raises rsp
 //!     ...                        resume
 //!     .p2align 3
 //! context: .quad
 //! capture: .quad
 //! ```
 //!
-//! In a block the two addresses are in front of all exit stubs, which are 24 bytes each, and 40 or 56
+//! The call has no room for the context: the capture routine reads in the call where it was called by,
+//! and the context is before that.
+//!
+//! In a block the two addresses are in front of all exit stubs, which are 16 bytes each, and 32 or 56
 //! where they execute what the site held.
 
 use alloc::vec::Vec;
@@ -26,8 +28,7 @@ use patchpoint_asm::x86_64::X86_64;
 /// `lea rsp, [rsp - 128]`
 // protection: exit-stub-skips-the-red-zone
 const SKIP_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
-/// Opcodes of `push [rip + disp32]`, `call [rip + disp32]`, `jmp [rip + disp32]`.
-const PUSH: [u8; 2] = [0xff, 0x35];
+/// Opcodes of `call [rip + disp32]` and `jmp [rip + disp32]`.
 const CALL: [u8; 2] = [0xff, 0x15];
 const JUMP: [u8; 2] = [0xff, 0x25];
 const JUMP_NEAR: u8 = 0xe9;
@@ -35,20 +36,19 @@ const JUMP_NEAR: u8 = 0xe9;
 /// The fields of [`StackAt`](crate::engine::StackAt). There is no link register. Where the routine
 /// returns to, the stack is the site's again; while it runs, unwinders look up the byte before its
 /// return address, which is of the call.
-pub(in crate::deopt) const STACK: [StackAt; 4] = [
+pub(in crate::deopt) const STACK: [StackAt; 3] = [
     stack_at(0, 0, None),
     stack_at(5, 128, None),
-    stack_at(11, 136, None),
     stack_at(HEAD as u32, 0, None),
 ];
 
-/// In a block. Rooms are as short as they can be, though some cross a cache line: page faults of
-/// memory for exit stubs are a fifth of invalidating many functions, and an exit saves kilobytes.
-/// 17 bytes enter, 5 jump. 40 bytes have room for 18 more, as LLVM's call; 56 for 34, as most shadows.
+/// In a block. Rooms are as short as they can be: page faults of memory for exit stubs are a sixth of
+/// invalidating many functions, and an exit saves kilobytes. 11 bytes enter, 5 jump. 32 bytes have room
+/// for 16 more, as LLVM's call; 56 for 40, as most shadows.
 pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
-    form: BlockForm { shared: 16, room: 24 },
+    form: BlockForm { shared: 16, room: 16 },
     moving: &[
-        BlockForm { shared: 16, room: 40 },
+        BlockForm { shared: 16, room: 32 },
         BlockForm { shared: 16, room: 56 },
     ],
     around: HEAD + 5,
@@ -60,12 +60,11 @@ pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
 
 /// What is before the resumption, where the block's context and capture routine are at `shared`.
 fn enter(code: &mut RoomCode<'_>, shared: CodeAddr) {
-    // Distances in a block, which is far smaller than 2 GiB.
-    let data = shared.distance_from(code.next()) as i32;
-    let [r0, r1, r2, r3, r4] = SKIP_RED_ZONE;
-    let ([p0, p1], [a, b, c, d]) = (PUSH, (data - 11).to_le_bytes());
-    let ([c0, c1], [e, f, g, h]) = (CALL, (data + 8 - 17).to_le_bytes());
-    code.put(&[r0, r1, r2, r3, r4, p0, p1, a, b, c, d, c0, c1, e, f, g, h]);
+    // A distance in a block, which is far smaller than 2 GiB.
+    let capture = shared.distance_from(code.next()) as i32 + 8 - HEAD as i32;
+    let ([r0, r1, r2, r3, r4], [c0, c1]) = (SKIP_RED_ZONE, CALL);
+    let [a, b, c, d] = capture.to_le_bytes();
+    code.put(&[r0, r1, r2, r3, r4, c0, c1, a, b, c, d]);
 }
 
 fn put_jump(code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
@@ -75,7 +74,7 @@ fn put_jump(code: &mut RoomCode<'_>, to: CodeAddr) -> Option<()> {
 }
 
 /// Up to where the routine returns to.
-const HEAD: u64 = 5 + 6 + 6;
+const HEAD: u64 = 5 + 6;
 /// The longer form of a jump: the instruction and its address.
 const LONGEST_JUMP: u64 = 6 + 8;
 /// Alignment, and two addresses.
@@ -103,7 +102,6 @@ pub(in crate::deopt) fn assemble(
     let data = end + padding(at, end);
     let mut out = Vec::with_capacity(data + 16);
     out.extend(SKIP_RED_ZONE);
-    indirect(&mut out, PUSH, data);
     indirect(&mut out, CALL, data + 8);
     out.extend(resume);
     // Never executed; a trap says so.

@@ -47,13 +47,13 @@ const WANTED: u64 = 0b1110_0111 | 1 << 19;
 /// The captured registers, as the routine pushes them.
 #[repr(C)]
 pub(in crate::deopt) struct RawState {
+    /// What the exit stub passes.
+    pub(in crate::deopt) context: u64,
     /// By DWARF number. The slot of rsp is filled by the dispatcher.
     pub(in crate::deopt) gprs: [u64; 16],
     flags: u64,
     /// The return address into the exit stub.
     pub(in crate::deopt) return_to: u64,
-    /// The context that the exit stub pushed.
-    pub(in crate::deopt) context: u64,
 }
 
 const STATE_SIZE: u64 = size_of::<RawState>() as u64;
@@ -350,10 +350,10 @@ mod tests {
             return;
         }
         let mut raw = RawState {
+            context: 0,
             gprs: [0; 16],
             flags: 2,
             return_to: 0,
-            context: 0,
         };
         let mut save = vec![0xab; layout.size];
         save[512..576].fill(0);
