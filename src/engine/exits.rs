@@ -409,7 +409,7 @@ impl Shared {
                 last
             }
             None => {
-                let taken = self.take_rooms((form, blocks), near, rooms.expected.max(KEPT))?;
+                let taken = self.take_rooms((form, blocks), near, rooms.expected)?;
                 // Another thread may have taken all rooms.
                 let Some(taken) = taken else {
                     return Ok(None);
@@ -439,18 +439,20 @@ impl Shared {
 }
 
 impl Shared {
-    /// Takes at most so many rooms, of a new block if no other has any.
+    /// Takes rooms, at most as many as are expected to be needed and a few, of a new block if no other has
+    /// any.
     fn take_rooms(
         &self,
         (form, blocks): (BlockForm, &dyn ExitBlocks),
         near: CodeRange,
-        most: usize,
+        expected: usize,
     ) -> Result<Option<BlockRooms>> {
+        let most = expected.max(KEPT);
         if let Some(taken) = self.stubs.rooms(form, near, most)? {
             return Ok(Some(taken));
         }
         let make = |range: CodeRange, count| blocks.make(form, range.start(), count);
-        self.stubs.add_block(form, near, make)?;
+        self.stubs.add_block(form, near, expected, make)?;
         Ok(self.stubs.rooms(form, near, most)?)
     }
 }

@@ -22,7 +22,7 @@ struct Room {
 fn rooms(pool: &StubPool, near: CodeRange, most: usize) -> BlockRooms {
     pool.rooms(FORM, near, most).unwrap().unwrap_or_else(|| {
         let make = |range: CodeRange, count: u32| (vec![0x11; FORM.shared as usize], (range, count));
-        pool.add_block(FORM, near, make).unwrap();
+        pool.add_block(FORM, near, 0, make).unwrap();
         pool.rooms(FORM, near, most).unwrap().unwrap()
     })
 }
@@ -140,6 +140,26 @@ fn a_block_goes_with_its_last_room_unless_it_is_the_only_one() {
 }
 
 #[test]
+fn a_block_for_many_has_rooms_for_them_as_far_as_a_slab_does() {
+    let made = |wanted: usize| {
+        let (pool, _placed, code) = pool();
+        let make = |_: CodeRange, count: u32| (vec![0x11; FORM.shared as usize], count);
+        pool.add_block(FORM, code, wanted, make).unwrap();
+        // All are taken at once.
+        let rooms = pool.rooms(FORM, code, usize::MAX).unwrap().unwrap();
+        assert_eq!(rooms.block().owner::<u32>(), Some(&(rooms.len() as u32)));
+        (rooms.len(), pool.stats().reserved)
+    };
+    let (few, slab) = made(0);
+    assert_eq!(
+        [few - 1, few, few + 1, 1000].map(|wanted| made(wanted).0),
+        [few, few, few + 1, 1000]
+    );
+    let most = (slab - u64::from(FORM.shared)) / u64::from(FORM.room);
+    assert_eq!(made(100_000), (most as usize, slab));
+}
+
+#[test]
 fn rooms_of_another_form_or_out_of_reach_are_of_other_blocks() {
     let (pool, _placed, code) = pool();
     let first = room(&pool, code);
@@ -152,7 +172,7 @@ fn rooms_of_another_form_or_out_of_reach_are_of_other_blocks() {
     let start = CodeAddr::new(first.slot.addr().get() + 8);
     let inside = CodeRange::new(start, FORM.room.into()).unwrap();
     assert!(pool.blocks_of(inside).is_err());
-    let longer = pool.add_block(FORM, code, |_, _| (vec![0; 33], ()));
+    let longer = pool.add_block(FORM, code, 0, |_, _| (vec![0; 33], ()));
     assert!(matches!(longer, Err(Error::OutsideMemory { .. })));
     assert_eq!(pool.stats().slots, 1);
 }

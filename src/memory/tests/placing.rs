@@ -235,7 +235,16 @@ fn stubs_are_where_short_jumps_reach_them() {
         let pool = StubPool::new(arena, SHORT);
         !far(&pool.alloc(Len::new(1024), code).unwrap(), code)
     };
+    // Some of as many rooms as would fill a slab.
+    let block_fits = |pages: u64| {
+        let (code, _room) = hole(pages);
+        let pool = StubPool::new(Arena::new(SHORT / 4), SHORT);
+        let form = BlockForm { shared: 16, room: 16 };
+        let made = pool.add_block(form, code, 100_000, |_, _| (vec![0; 16], ()));
+        made.is_ok() && pool.rooms(form, code, 1).unwrap().is_some()
+    };
     // In children of one thread, so that nothing else is mapped there.
+    assert!(in_child(|| block_fits(7)), "where there is no room for a slab");
     assert!(in_child(|| fits(511, 200)), "more than a slab, and than a chunk");
     assert!(
         in_child(|| fits(8, 10)),

@@ -41,7 +41,7 @@ fn a_slab_is_used_up_before_another_is_taken() {
     let _most = pool.alloc(Len::new(most), code).unwrap();
     let mut counts = Vec::new();
     for _ in 0..4 {
-        pool.add_block(FORM, code, make).unwrap();
+        pool.add_block(FORM, code, 0, make).unwrap();
         let rooms = pool.rooms(FORM, code, 1000).unwrap().unwrap();
         let of = *rooms.block().owner::<(CodeRange, u32)>().unwrap();
         counts.push((rooms.len(), of.1, pool.stats().reserved - reserved));
