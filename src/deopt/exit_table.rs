@@ -26,10 +26,10 @@ use super::host::state::{self, RawState};
 use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo, unwinds};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
-use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, RoomsToFill, StackAt};
-use crate::memory::{BlockForm, EmptyRoom, ManyHandles, OneOfMany};
+use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, StackAt};
+use crate::memory::{BlockForm, EmptyRoom, EmptyRooms, ManyHandles, OneOfMany};
 use crate::site::{Module, Site, SiteKey};
-use crate::{Error, Result, deopt};
+use crate::{Result, deopt};
 use patchpoint_asm::backend_of;
 
 /// Set in what an exit stub passes if that is a table. Neither a table nor a context is at an odd
@@ -160,20 +160,23 @@ impl ExitTable {
         entry.expect("the exit stubs of a block have entries in its table")
     }
 
-    /// Writes the entry of a room if it is free; whether it was. It has one user then.
-    ///
     /// # Panics
-    /// If that is a room of another block.
-    fn claim(&self, room: &EmptyRoom<'_>, site: impl FnOnce() -> TableSite) -> bool {
-        let number = room.number();
+    /// If the room at that address is one of another block, or has another number.
+    #[inline]
+    fn check_room(&self, number: u32, at: CodeAddr) {
         let before = u64::from(self.form.shared) + u64::from(number) * u64::from(self.form.room);
         // protection: rooms-of-other-blocks-are-refused
         assert_eq!(
-            room.at().get(),
+            at.get(),
             self.at.get() + before,
             "exit stubs are made in rooms of their block"
         );
-        let entry = self.entry(number as usize);
+    }
+
+    /// Writes the entry of a room of this block, which was [checked](Self::check_room), if it is free;
+    /// whether it was. It has one user then.
+    fn claim(&self, room: &EmptyRoom<'_>, site: impl FnOnce() -> TableSite) -> bool {
+        let entry = self.entry(room.number() as usize);
         // By a load and a store: an exchange waits for all that was written before it, in other exit stubs.
         // protection: entries-in-use-are-not-written
         if entry.users.load(Ordering::Acquire) != FREE {
@@ -195,30 +198,31 @@ impl ExitBlock for Arc<ExitTable> {
             index: site.key().index,
             role,
         };
+        self.check_room(room.number(), room.at());
         self.put_for(kept, room, &Tail::of(request), 0)
     }
 
-    fn put_many(&self, first: &ExitRequest<'_>, rooms: &mut RoomsToFill<'_, '_>) -> (usize, Result<()>) {
+    fn put_many(&self, first: &ExitRequest<'_>, rooms: EmptyRooms<'_>) -> (usize, Result<()>) {
+        // The others lie behind it.
+        self.check_room(rooms.number(), rooms.at());
         let (module, SiteKey { index, .. }) = (first.site.module(), first.site.key());
         let mut handles = ManyHandles::new(module.clone(), rooms.len());
         let (start, tail) = (first.site.addr(), Tail::of(first));
         let sites = index..index + rooms.len() as u32;
-        let (addrs, mut made) = (module.site_addrs(sites.clone()), 0);
-        for (index, addr) in sites.zip(addrs) {
+        let (addrs, all) = (module.site_addrs(sites.clone()), rooms.len());
+        for (made, ((index, addr), room)) in sites.zip(addrs).zip(rooms).enumerate() {
             let kept = || TableSite::OfMany {
                 module: handles.one(),
                 index,
                 role: first.role,
             };
-            let room = rooms.next().expect("there is a room for each site");
-            let put = |room| self.put_for(kept, room, &tail, addr.distance_from(start));
-            match room.map_err(Error::from).and_then(put) {
-                Ok(true) => made += 1,
+            match self.put_for(kept, room, &tail, addr.distance_from(start)) {
+                Ok(true) => {}
                 Ok(false) => return (made, Ok(())),
                 Err(error) => return (made, Err(error)),
             }
         }
-        (made, Ok(()))
+        (all, Ok(()))
     }
 
     fn stack(&self) -> &'static [StackAt] {

@@ -14,7 +14,7 @@ use super::Shared;
 use super::exit_stub::{AloneExit, ExitStub, ExitStubCode, ExitStubKind, ExitStubList, RoomExit};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
-use crate::memory::{self, Block, BlockForm, BlockRooms, EmptyRoom, KeptRooms, ManyHandles, StubPool};
+use crate::memory::{Block, BlockForm, BlockRooms, EmptyRoom, EmptyRooms, KeptRooms, ManyHandles, StubPool};
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result};
 
@@ -77,6 +77,28 @@ impl ExitRequest<'_> {
     }
 }
 
+impl<'a> ExitRequest<'a> {
+    /// The same of a site that is alike, whose exit stub will be at an address.
+    fn of_like<'s>(&self, site: &'s Site, at: CodeAddr) -> ExitRequest<'s>
+    where
+        'a: 's,
+    {
+        let distance = site.addr().distance_from(self.site.addr());
+        ExitRequest {
+            site,
+            role: self.role,
+            at,
+            resumption: match self.resumption {
+                // protection: exit-stubs-of-a-batch-resume-at-their-own-site
+                ExitResumption::At(to) => {
+                    ExitResumption::At(CodeAddr::new(to.get().wrapping_add_signed(distance)))
+                }
+                displaced @ ExitResumption::Displaced { .. } => displaced,
+            },
+        }
+    }
+}
+
 /// How the stack differs from that at the site, from an offset of out-of-line code on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackAt {
@@ -111,9 +133,6 @@ pub unsafe trait ExitBlocks {
     fn make(&self, form: BlockForm, at: CodeAddr, count: u32) -> (Vec<u8>, Arc<dyn ExitBlock>);
 }
 
-/// Rooms of one block, in which exit stubs are to be made.
-pub type RoomsToFill<'a, 'b> = dyn ExactSizeIterator<Item = memory::Result<EmptyRoom<'b>>> + 'a;
-
 /// A block of exit stubs.
 pub trait ExitBlock: Send + Sync {
     /// Makes one of them at the start of its room; what is behind it traps. Whether it can be in the block:
@@ -128,11 +147,12 @@ pub trait ExitBlock: Send + Sync {
 
     /// The same in each of these rooms: in the first the one that is asked for, in each other that of the
     /// site [behind](ExitRequest::behind) the one before. Returns how many were made, which are those before
-    /// the first that cannot be in the block, with the error if that cannot be made at all, or has no room.
+    /// the first that cannot be in the block, with the error if that cannot be made at all. Its room, if that
+    /// was taken out, is not used.
     ///
     /// # Panics
     /// As [`put`](Self::put).
-    fn put_many(&self, first: &ExitRequest<'_>, rooms: &mut RoomsToFill<'_, '_>) -> (usize, Result<()>);
+    fn put_many(&self, first: &ExitRequest<'_>, rooms: EmptyRooms<'_>) -> (usize, Result<()>);
 
     /// How the stack differs in each from that at its site; by ascending offsets.
     fn stack(&self) -> &'static [StackAt];
@@ -208,13 +228,29 @@ impl TakenRooms {
         stubs: &StubPool,
     ) -> (usize, Result<()>) {
         let _stage = latency::enter(Stage::Assemble);
-        let mut rooms = self.rooms.take_many(count);
-        let (made, filled) = self.exits.put_many(first, &mut rooms);
-        if let Some(failed) = rooms.beyond(made) {
-            // protection: room-of-a-batch-that-cannot-be-filled-is-freed
-            stubs.discard(self.rooms.block().slot(failed));
+        let mut made = 0;
+        while made < count {
+            let (mut number, mut all) = (0, 0);
+            let site = first.behind(made as u32);
+            let site = site.expect("exit stubs are asked for of sites that there are");
+            let filled = self.rooms.take_side_by_side(count - made, |rooms| {
+                (number, all) = (rooms.number(), rooms.len());
+                self.exits.put_many(&first.of_like(&site, rooms.at()), rooms)
+            });
+            let ((put, result), taken) = match filled {
+                Ok(filled) => filled,
+                Err(error) => return (made, Err(error.into())),
+            };
+            made += put;
+            if taken > put {
+                // protection: room-of-a-batch-that-cannot-be-filled-is-freed
+                stubs.discard(self.rooms.block().slot(number + put as u32));
+            }
+            if put < all || all == 0 || result.is_err() {
+                return (made, result);
+            }
         }
-        (made, filled)
+        (made, Ok(()))
     }
 }
 

@@ -80,8 +80,7 @@ use parking_lot::Mutex;
 pub use builder::EngineBuilder;
 pub use commit::Prepared;
 pub use exits::{
-    ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, RoomsToFill, SavedFrame,
-    StackAt,
+    ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, StackAt,
 };
 pub use journal::JournalEntry;
 pub use live::Settled;

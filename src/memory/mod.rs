@@ -88,7 +88,7 @@ pub use remap::Remap;
 pub use runs::PageRun;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use stubs::{Block, BlockRooms, KeptRooms, StubRoom};
-pub use stubs::{BlockForm, EmptyRoom, StubPool, StubSlot, StubStats};
+pub use stubs::{BlockForm, EmptyRoom, EmptyRooms, StubPool, StubSlot, StubStats};
 pub use toggle::Toggle;
 
 use code::check_within;

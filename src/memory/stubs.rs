@@ -25,7 +25,7 @@ use super::{Alias, Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, Segmen
 
 use blocks::Blocks;
 pub(crate) use blocks::{Block, BlockRooms, KeptRooms};
-pub use blocks::{BlockForm, EmptyRoom};
+pub use blocks::{BlockForm, EmptyRoom, EmptyRooms};
 pub(crate) use room::StubRoom;
 
 /// The alignment of a slot, and the granularity of its length.

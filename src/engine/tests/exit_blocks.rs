@@ -1,7 +1,10 @@
 //! Exit stubs in blocks: whose they are, and how long what they refer to stays.
 
+use std::cell::Cell;
+use std::ops::Range;
+
 use super::*;
-use crate::memory::{BlockForm, EmptyRoom};
+use crate::memory::{BlockForm, EmptyRoom, EmptyRooms};
 use crate::sequence::Target;
 use parking_lot::Mutex;
 
@@ -244,6 +247,15 @@ fn each_site_resumes_with_what_it_held() {
     assert_eq!(lab.deopts.load(Ordering::Relaxed), 6);
 }
 
+/// A module whose memory is the engine's own, so that its sites can be in batches.
+fn register_alias(lab: &Lab, text: &Text, functions: &[Written]) -> Module {
+    let memory: Arc<dyn CodeMemory> = Arc::new(text.placed.memory());
+    let code = lab.engine.adopt_with(text.adopted(functions), &memory).unwrap();
+    let shape = |id: RecordId| functions.get(id.get() as usize).map(|one| one.shape);
+    // SAFETY: what is told is true of the code that this test wrote.
+    unsafe { lab.engine.register(code, |record| shape(record.id())) }.unwrap()
+}
+
 /// Sites that are invalidated in one transaction are a batch behind the first few, on every architecture.
 #[test]
 fn functions_that_are_invalidated_together_resume_each_for_itself() {
@@ -256,11 +268,7 @@ fn functions_that_are_invalidated_together_resume_each_for_itself() {
         function.shape = CallShape::shadow(RESERVED);
     }
     let text = Text::new(&functions);
-    let memory: Arc<dyn CodeMemory> = Arc::new(text.placed.memory());
-    let code = lab.engine.adopt_with(text.adopted(&functions), &memory).unwrap();
-    let shape = |id: RecordId| functions.get(id.get() as usize).map(|one| one.shape);
-    // SAFETY: what is told is true of the code that this test wrote.
-    let module = unsafe { lab.engine.register(code, |record| shape(record.id())) }.unwrap();
+    let module = register_alias(&lab, &text, &functions);
     let results = || module.sites().map(|site| call(&site, 7)).collect::<Vec<u64>>();
     let before = results();
     let mut transaction = lab.engine.transaction();
@@ -271,6 +279,41 @@ fn functions_that_are_invalidated_together_resume_each_for_itself() {
     assert!(lab.engine.shared.states.lock().batches.len() > 0);
     assert_eq!(results(), before);
     assert_eq!(lab.deopts.load(Ordering::Relaxed), FUNCTIONS);
+}
+
+/// The rooms of a batch need not lie side by side: here every other one is another module's.
+#[test]
+fn exit_stubs_of_a_batch_resume_at_their_own_sites_wherever_their_rooms_are() {
+    let lab = Lab::new();
+    let mut functions: Vec<Written> = (0..80).map(identity).collect();
+    for (number, function) in functions.iter_mut().enumerate() {
+        // Behind the site: none, one or two of them.
+        let work = HOST.increment.repeat(number % 3);
+        function.bytes = [&nops(), &*work, HOST.ret].concat();
+    }
+    let texts = [(); 3].map(|()| Text::new(&functions));
+    let [one, other, third] = texts
+        .each_ref()
+        .map(|text| register_alias(&lab, text, &functions));
+    for (one, other) in one.sites().zip(other.sites()) {
+        lab.engine.invalidate_site(&one).unwrap();
+        lab.engine.invalidate_site(&other).unwrap();
+    }
+    // SAFETY: no thread executes the code.
+    let proof = unsafe { GracePeriod::promise() };
+    lab.engine.unregister(one, &proof).unwrap();
+    let results = || third.sites().map(|site| call(&site, 7)).collect::<Vec<u64>>();
+    let before = results();
+    let mut transaction = lab.engine.transaction();
+    for function in third.functions() {
+        transaction.invalidate(&function).unwrap();
+    }
+    transaction.commit().unwrap();
+    assert!(lab.engine.shared.states.lock().batches.len() > 0);
+    for (number, (site, before)) in third.sites().zip(before).enumerate() {
+        assert_eq!(call(&site, 7), before);
+        assert_eq!(lab.deopts.load(Ordering::Relaxed), number as u64 + 1);
+    }
 }
 
 /// An instruction that depends on where it is, of as many bytes as what was copied before.
@@ -297,6 +340,26 @@ fn instructions_that_read_their_address_do_so_after_others_of_their_length() {
     assert_eq!(lab.deopts.load(Ordering::Relaxed), 4);
 }
 
+/// Code of a site that is too long for a room, and cannot be moved as it reads its own bytes.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn an_exit_stub_on_its_own_that_cannot_be_made_takes_no_memory() {
+    let lab = Lab::new();
+    // movq (%rip),%rax
+    let reads = [0x48, 0x8b, 0x05, 0, 0, 0, 0];
+    let mut function = identity(0);
+    function.bytes = [&reads[..], &[0x90; 60 - 7], HOST.ret].concat();
+    function.shape = CallShape::shadow(60);
+    let functions = [function];
+    let text = Text::new(&functions);
+    let module = lab.register(&text, &functions);
+    let before = lab.engine.stub_stats();
+    let refused = lab.engine.invalidate(&module.functions().next().unwrap());
+    assert!(matches!(refused, Err(Error::Assemble(_))), "{refused:?}");
+    let after = lab.engine.stub_stats();
+    assert_eq!((after.slots, after.in_use), (before.slots, before.in_use));
+}
+
 /// A block of exit stubs in memory of the test's own.
 struct OwnBlock {
     form: BlockForm,
@@ -319,13 +382,14 @@ impl OwnBlock {
         EmptyRoom::of(number, at, vec![0; self.form.room as usize].leak())
     }
 
-    /// Makes those of these numbers, of which there may be no rooms.
-    fn put(&self, numbers: &[u32], request: &ExitRequest<'_>, are_rooms: bool) -> (usize, Result<()>) {
-        let room = |number: &u32| match are_rooms {
-            true => Ok(self.room(*number)),
-            false => Err(memory::Error::EngineForked),
-        };
-        self.exits.put_many(request, &mut numbers.iter().map(room))
+    /// Makes those of these numbers. Returns how many were made, and how many rooms were taken out.
+    fn put(&self, numbers: Range<u32>, request: &ExitRequest<'_>) -> (usize, usize) {
+        let (first, taken) = (self.room(numbers.start).at(), Cell::new(0));
+        let mut bytes = vec![0; numbers.len() * self.form.room as usize];
+        let rooms = EmptyRooms::of((numbers.start, first), self.form.room, &mut bytes, &taken);
+        let (made, result) = self.exits.put_many(request, rooms);
+        result.unwrap();
+        (made, taken.get())
     }
 }
 
@@ -348,21 +412,18 @@ fn exit_stubs_that_are_made_together_go_each_for_itself() {
         resumption: ExitResumption::At(site.range().end()),
     };
     let block = OwnBlock::new(&exits, &request);
-    assert!(matches!(
-        block.put(&[2, 4], &request, false),
-        (0, Err(Error::Memory(memory::Error::EngineForked)))
-    ));
     // It cannot go as far.
     let far = CodeAddr::new(site.range().end().get() ^ 1 << 46);
     let to_far = ExitRequest {
         resumption: ExitResumption::At(far),
         ..request
     };
-    assert!(matches!(block.put(&[2, 4], &to_far, true), (0, Ok(()))));
-    assert!(matches!(block.put(&[1, 2, 4, 5], &request, true), (4, Ok(()))));
+    assert_eq!(block.put(2..5, &to_far), (0, 1));
+    assert_eq!(block.put(1..3, &request), (2, 2));
+    assert_eq!(block.put(4..6, &request), (2, 2));
     // Those in use are left alone, and so are those behind them.
-    assert!(matches!(block.put(&[3, 4, 6], &request, true), (1, Ok(()))));
-    assert!(matches!(block.put(&[6], &request, true), (1, Ok(()))));
+    assert_eq!(block.put(3..7, &request), (1, 2));
+    assert_eq!(block.put(6..7, &request), (1, 1));
     let (_, exits) = (request, block.exits);
     drop(site);
     // SAFETY: no thread executes the code.

@@ -13,8 +13,10 @@
 #![allow(unsafe_code, reason = "the bytes of a room are written in place")]
 
 use core::any::Any;
+use core::cell::Cell;
 use core::fmt;
 use core::iter::successors;
+use core::mem;
 use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -171,41 +173,99 @@ impl<'b> EmptyRoom<'b> {
     }
 }
 
-/// Rooms that are taken out when they are asked for.
-pub(crate) struct EmptyRooms<'b> {
-    block: &'b Block,
-    numbers: &'b mut SmallVec<[u32; 4]>,
-    left: usize,
-    taken: usize,
-    /// The number of the one that was taken out last.
-    last: Option<u32>,
+/// Empty rooms of one block, side by side, each taken out when it is asked for. To make each of them on its
+/// own takes a seventh of the instructions of a site of a batch.
+#[derive(Debug)]
+pub struct EmptyRooms<'b> {
+    /// Of the next.
+    number: u32,
+    at: CodeAddr,
+    /// So many bytes has each.
+    room: u32,
+    /// All of theirs.
+    bytes: &'b mut [u8],
+    /// How many were taken out.
+    taken: &'b Cell<usize>,
+}
+
+#[cfg(test)]
+impl<'b> EmptyRooms<'b> {
+    /// Some of a test's own, of so many bytes each.
+    pub(crate) fn of(
+        (number, at): (u32, CodeAddr),
+        room: u32,
+        bytes: &'b mut [u8],
+        taken: &'b Cell<usize>,
+    ) -> Self {
+        Self {
+            number,
+            at,
+            room,
+            bytes,
+            taken,
+        }
+    }
 }
 
 impl EmptyRooms<'_> {
-    /// The number of the one that was taken out last, if they are more than so many.
-    pub(crate) fn beyond(&self, count: usize) -> Option<u32> {
-        self.last.filter(|_| self.taken > count)
+    /// The number of the next in its block; each other has one more than the one before.
+    #[inline]
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Where the next begins when it is executed.
+    #[inline]
+    #[must_use]
+    pub fn at(&self) -> CodeAddr {
+        self.at
+    }
+
+    /// At most so many of them: the first.
+    #[must_use]
+    pub fn first(self, count: usize) -> Self {
+        let len = count.saturating_mul(self.room as usize).min(self.bytes.len());
+        let (bytes, _) = self.bytes.split_at_mut(len);
+        Self { bytes, ..self }
     }
 }
 
 impl<'b> Iterator for EmptyRooms<'b> {
-    type Item = Result<EmptyRoom<'b>>;
+    type Item = EmptyRoom<'b>;
 
     #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let number = self.numbers.pop().expect("as many are left as were counted");
-        (self.taken, self.last) = (self.taken + 1, Some(number));
-        // SAFETY: as in `BlockRooms::take`.
-        Some(unsafe { EmptyRoom::new(self.block, number) })
+    fn next(&mut self) -> Option<EmptyRoom<'b>> {
+        let (bytes, rest) = mem::take(&mut self.bytes).split_at_mut_checked(self.room as usize)?;
+        let (number, at) = (self.number, self.at);
+        self.bytes = rest;
+        self.number += 1;
+        self.at = CodeAddr::new(at.get().wrapping_add(self.room.into()));
+        self.taken.set(self.taken.get() + 1);
+        Some(EmptyRoom { number, at, bytes })
     }
 
+    #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
+        let left = self.bytes.len() / self.room as usize;
+        (left, Some(left))
     }
 }
 
 impl ExactSizeIterator for EmptyRooms<'_> {}
+
+/// Rooms that are handed out. Those that were taken out are gone, whatever the one who had them does.
+struct HandedOut<'b> {
+    numbers: &'b mut SmallVec<[u32; 4]>,
+    taken: Cell<usize>,
+}
+
+impl Drop for HandedOut<'_> {
+    fn drop(&mut self) {
+        // protection: rooms-that-were-taken-out-are-gone
+        self.numbers.truncate(self.numbers.len() - self.taken.get());
+    }
+}
 
 impl BlockRooms {
     /// What the block has in common.
@@ -230,15 +290,48 @@ impl BlockRooms {
         Some(unsafe { EmptyRoom::new(&self.block, number) })
     }
 
-    /// Takes out as many of them, if there are, each when it is asked for.
-    pub(crate) fn take_many(&mut self, count: usize) -> EmptyRooms<'_> {
-        EmptyRooms {
-            block: &self.block,
-            left: count.min(self.numbers.len()),
+    /// Hands on those of the next that lie side by side, at most so many, which is one at least. Returns what
+    /// that returns, and how many were taken out.
+    ///
+    /// # Errors
+    /// [`Error::Forked`]: this is a fork's child.
+    ///
+    /// # Panics
+    /// If none are left.
+    pub(crate) fn take_side_by_side<R>(
+        &mut self,
+        most: usize,
+        fill: impl FnOnce(EmptyRooms<'_>) -> R,
+    ) -> Result<(R, usize)> {
+        let next = self.numbers.iter().rev().take(most);
+        // protection: rooms-that-are-filled-together-lie-side-by-side
+        let run = next
+            .clone()
+            .zip(next.skip(1))
+            .take_while(|(one, next)| **one + 1 == **next);
+        let count = run.count() + 1;
+        let number = *self.numbers.last().expect("whoever fills rooms has counted them");
+        let room = self.block.form.room;
+        let (at, len) = (self.block.room(number).start(), count as u64 * u64::from(room));
+        let rooms = CodeRange::new(at, len).expect("rooms lie in their block, which has an end");
+        // SAFETY: nobody executes or refers to rooms that are taken, but not in use, nor takes them out as long as this is
+        // borrowed; those that are taken out are not among them afterwards. They are multiples of a quadword, and the block
+        // lives as long.
+        let bytes = unsafe { self.block.memory.bytes_mut(rooms) }?;
+        let out = HandedOut {
             numbers: &mut self.numbers,
-            taken: 0,
-            last: None,
-        }
+            taken: Cell::new(0),
+        };
+        let taken = &out.taken;
+        let filled = fill(EmptyRooms {
+            number,
+            at,
+            room,
+            bytes,
+            taken,
+        });
+        let taken = taken.get();
+        Ok((filled, taken))
     }
 
     /// Takes out all but so many of them, the lowest.
@@ -311,7 +404,10 @@ impl Blocks {
         let at = self.open.iter().rposition(is_next)?;
         let rooms = self.all.get_mut(self.open.get(at)?)?;
         let left = rooms.free.len().saturating_sub(most);
-        let numbers = rooms.free.drain(left..).collect();
+        let mut numbers: SmallVec<[u32; 4]> = rooms.free.drain(left..).collect();
+        // Those that were freed are in the order in which they were.
+        // protection: rooms-that-were-freed-are-side-by-side-again
+        numbers.sort_unstable_by(|one, other| other.cmp(one));
         if rooms.free.is_empty() {
             self.open.remove(at);
         }

@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::addr::Len;
-use crate::memory::{Block, BlockForm, BlockRooms, Error};
+use crate::memory::{Block, BlockForm, BlockRooms, EmptyRooms, Error};
 use crate::publish::GracePeriod;
 
 const FORM: BlockForm = BlockForm { shared: 32, room: 24 };
@@ -177,14 +177,39 @@ fn rooms_of_another_form_or_out_of_reach_are_of_other_blocks() {
     assert_eq!(pool.stats().slots, 1);
 }
 
+/// In whatever order they were freed.
+#[test]
+fn rooms_that_are_filled_together_lie_side_by_side() {
+    let (pool, _placed, code) = pool();
+    let used: Vec<Room> = (0..8).map(|_| room(&pool, code)).collect();
+    for number in [4, 1, 6, 2] {
+        pool.discard(used[number].block.slot(number as u32));
+    }
+    let mut taken = rooms(&pool, code, 4);
+    let mut side_by_side = |most| {
+        let numbers = |rooms: EmptyRooms<'_>| {
+            let at = |number| used[0].block.slot(number).addr();
+            let found = rooms.map(|room| (room.number(), room.at() == at(room.number())));
+            found.collect::<Vec<_>>()
+        };
+        taken.take_side_by_side(most, numbers).unwrap().0
+    };
+    assert_eq!(side_by_side(3), [(1, true), (2, true)]);
+    assert_eq!(side_by_side(2), [(4, true)]);
+    assert_eq!(side_by_side(1), [(6, true)]);
+}
+
 #[test]
 fn rooms_that_are_taken_together_are_of_one_block_and_come_back_unused() {
     let (pool, _placed, code) = pool();
     let mut taken = rooms(&pool, code, 10);
     assert_eq!((taken.len(), pool.stats().slots), (10, 10));
     assert!(taken.are_for(FORM, code, &pool));
-    let used: Vec<u32> = taken.take_many(4).map(|room| room.unwrap().number()).collect();
-    assert_eq!(used, [0, 1, 2, 3]);
+    let used = taken.take_side_by_side(5, |rooms| {
+        let all = rooms.len();
+        (all, rooms.first(4).map(|room| room.number()).collect())
+    });
+    assert_eq!(used.unwrap(), ((5, vec![0, 1, 2, 3]), 4), "one was not taken out");
     let before = pool.stats();
     pool.give_rooms(&taken).unwrap();
     let after = pool.stats();

@@ -5,7 +5,7 @@ use crate::engine::batch::failing::{self, Fails};
 use crate::engine::change::Side;
 use crate::error::Fate;
 use crate::memory::testing::Call;
-use crate::memory::{BlockForm, EmptyRoom};
+use crate::memory::{BlockForm, EmptyRoom, EmptyRooms};
 use crate::site::ModuleId;
 
 #[test]
@@ -406,20 +406,15 @@ impl ExitBlock for PickyBlock {
         Ok(is_made)
     }
 
-    fn put_many(&self, first: &ExitRequest<'_>, rooms: &mut RoomsToFill<'_, '_>) -> (usize, Result<()>) {
+    fn put_many(&self, first: &ExitRequest<'_>, rooms: EmptyRooms<'_>) -> (usize, Result<()>) {
         let refused = |count| self.refuse(&first.behind(count).unwrap());
         let mut all = (0..rooms.len() as u32).map(refused).enumerate();
         let end = all.find(|(_, refused)| !matches!(refused, Ok(false)));
         let (count, refused) = end.unwrap_or((rooms.len(), Ok(false)));
-        let mut numbers = Vec::new();
-        let note =
-            |room: &memory::Result<EmptyRoom<'_>>| numbers.extend(room.as_ref().map(EmptyRoom::number));
-        let (made, result) = self.inner.put_many(first, &mut rooms.take(count).inspect(note));
-        self.note(&numbers[..made]);
-        if !matches!(refused, Ok(false)) {
-            // It was to be there.
-            drop(rooms.next());
-        }
+        let number = rooms.number();
+        let (made, result) = self.inner.put_many(first, rooms.first(count));
+        let numbers: Vec<u32> = (number..).take(made).collect();
+        self.note(&numbers);
         (made, result.and(refused.map(drop)))
     }
 
