@@ -4,8 +4,8 @@
 //! It is called with the red zone skipped. What called it ends in the distance to the word with this
 //! routine's address, and in the word before that is the context. The stack then holds, from the site's
 //! stack pointer down: 128 bytes that are not touched, the return address into the exit stub, flags, r15
-//! to rax in descending DWARF number, and the context, which are a `RawState`; and the save area of XSAVE or FXSAVE, aligned to 64 bytes. That area stays under one page, so no
-//! guard page can be stepped over.
+//! to rax in descending DWARF number, and the context, which are a `RawState`; and the save area of XSAVE
+//! or FXSAVE, aligned to 64 bytes. That area stays under one page, so no guard page can be stepped over.
 //!
 //! The dispatcher runs with the direction flag clear and with the floating-point settings that the
 //! platform starts a program with: compiled code may have changed them.
