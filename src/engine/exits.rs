@@ -79,7 +79,7 @@ impl ExitRequest<'_> {
 
 impl<'a> ExitRequest<'a> {
     /// The same of a site that is alike, whose exit stub will be at an address.
-    fn of_like<'s>(&self, site: &'s Site, at: CodeAddr) -> ExitRequest<'s>
+    pub(super) fn of_like<'s>(&self, site: &'s Site, at: CodeAddr) -> ExitRequest<'s>
     where
         'a: 's,
     {

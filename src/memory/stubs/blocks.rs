@@ -221,14 +221,6 @@ impl EmptyRooms<'_> {
     pub fn at(&self) -> CodeAddr {
         self.at
     }
-
-    /// At most so many of them: the first.
-    #[must_use]
-    pub fn first(self, count: usize) -> Self {
-        let len = count.saturating_mul(self.room as usize).min(self.bytes.len());
-        let (bytes, _) = self.bytes.split_at_mut(len);
-        Self { bytes, ..self }
-    }
 }
 
 impl<'b> Iterator for EmptyRooms<'b> {

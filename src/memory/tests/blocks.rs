@@ -207,7 +207,7 @@ fn rooms_that_are_taken_together_are_of_one_block_and_come_back_unused() {
     assert!(taken.are_for(FORM, code, &pool));
     let used = taken.take_side_by_side(5, |rooms| {
         let all = rooms.len();
-        (all, rooms.first(4).map(|room| room.number()).collect())
+        (all, rooms.take(4).map(|room| room.number()).collect())
     });
     assert_eq!(used.unwrap(), ((5, vec![0, 1, 2, 3]), 4), "one was not taken out");
     let before = pool.stats();

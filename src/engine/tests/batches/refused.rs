@@ -341,12 +341,10 @@ impl PickyBlock {
         }
     }
 
-    fn note(&self, numbers: &[u32]) {
+    fn note(&self, number: u32) {
         let mut made = self.made.lock();
-        for number in numbers {
-            assert!(!made.contains(number), "{number} was not given back");
-            made.push(*number);
-        }
+        assert!(!made.contains(&number), "{number} was not given back");
+        made.push(number);
     }
 }
 
@@ -401,21 +399,22 @@ impl ExitBlock for PickyBlock {
         let number = room.number();
         let is_made = !self.refuse(request.site)? && self.inner.put(request, room)?;
         if is_made {
-            self.note(&[number]);
+            self.note(number);
         }
         Ok(is_made)
     }
 
     fn put_many(&self, first: &ExitRequest<'_>, rooms: EmptyRooms<'_>) -> (usize, Result<()>) {
-        let refused = |count| self.refuse(&first.behind(count).unwrap());
-        let mut all = (0..rooms.len() as u32).map(refused).enumerate();
-        let end = all.find(|(_, refused)| !matches!(refused, Ok(false)));
-        let (count, refused) = end.unwrap_or((rooms.len(), Ok(false)));
-        let number = rooms.number();
-        let (made, result) = self.inner.put_many(first, rooms.first(count));
-        let numbers: Vec<u32> = (number..).take(made).collect();
-        self.note(&numbers);
-        (made, result.and(refused.map(drop)))
+        let all = rooms.len();
+        for (made, room) in rooms.enumerate() {
+            let site = first.behind(made as u32).unwrap();
+            match self.put(&first.of_like(&site, room.at()), room) {
+                Ok(true) => {}
+                Ok(false) => return (made, Ok(())),
+                Err(error) => return (made, Err(error)),
+            }
+        }
+        (all, Ok(()))
     }
 
     fn stack(&self) -> &'static [StackAt] {
