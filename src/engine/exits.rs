@@ -246,7 +246,7 @@ impl TakenRooms {
                 // protection: room-of-a-batch-that-cannot-be-filled-is-freed
                 stubs.discard(self.rooms.block().slot(number + put as u32));
             }
-            if put < all || all == 0 || result.is_err() {
+            if put < all || result.is_err() {
                 return (made, result);
             }
         }

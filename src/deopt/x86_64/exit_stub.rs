@@ -9,8 +9,8 @@
 //! capture: .quad
 //! ```
 //!
-//! The call has no room for the context: the capture routine reads in the call where it was called by,
-//! and the context is before that.
+//! No instruction passes the context. The call ends in its distance to the word with the capture routine's
+//! address; the routine reads that distance, and finds the context in the word before.
 //!
 //! In a block the two addresses are in front of all exit stubs, which are 16 bytes each, and 32 or 56
 //! where they execute what the site held.
