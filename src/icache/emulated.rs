@@ -20,6 +20,9 @@ use std::sync::OnceLock;
 use crate::addr::CodeRange;
 use crate::interrupted;
 
+/// The bytes of the longest instruction, which may begin on one page and end on the next: SystemZ's.
+const LONGEST: u64 = 6;
+
 /// How often a thread tries again to execute one instruction: for some seconds.
 const PATIENCE: u32 = 1_000_000;
 
@@ -68,7 +71,8 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     let counter = interrupted::counter(context);
     // SystemZ tells only the page, and PowerPC no address where it misses an instruction.
     let is_untold = cfg!(target_arch = "powerpc64") && at == 0;
-    let is_fetch = is_untold || at / page() == counter / page();
+    let ends = [counter, counter + LONGEST - 1];
+    let is_fetch = is_untold || ends.iter().any(|end| at / page() == end / page());
     if is_fetch && FAULTS.with(|faults| again(faults, counter)) {
         return;
     }
