@@ -1,36 +1,41 @@
-//! Sites that are invalidated together, behind one that was.
+//! Sites that get the same together, behind one that did.
 //!
 //! Problem: what a runtime has assumed of a class no longer holds, and thousands of sites are
-//! invalidated that lie side by side, are alike, and were never changed. A change and a state of its
-//! own for each, some 600 bytes, are most of what that takes; hardly ever does somebody ask for them
-//! again, as an invalidation is for good. Approach: the first of them is changed as any other. The
-//! others are a batch, which keeps of each what it is to hold and which exit stub it has, four bytes more
-//! than the site has; everything else is as of the first. A site of a batch gets a state when somebody
-//! asks for it.
+//! invalidated; or a tracer is switched on, and all sites get its sequence. They lie side by side, are
+//! alike, and were never changed. A change and a state of its own for each, some 600 bytes, are most of
+//! what that takes. Approach: the first of them is changed as any other. The others are a batch, which
+//! keeps of each what it is to hold and which exit stub it has, four bytes more than the site has;
+//! everything else is as of the first. A site of a batch gets a state when somebody asks for it. Sites of
+//! a batch that get the same again, all of them, are a batch in its place.
 //!
 //! Invariants: a batch is prepared and committed under one lock, so its sites are as they were; all of
-//! them are in one memory of the engine's own, of one [form](Site::form_key), and had no state. A site
-//! of a batch is invalidated, or it is not committed; when it gets a state it is in the batch no more.
+//! them are in one memory of the engine's own, of one [form](Site::form_key), and had no state, or are
+//! what is left of one batch. They differ in their addresses and in their exit stubs, to which they go,
+//! and in nothing else that was looked at for what they hold. A site of a batch has what the batch says, or
+//! it is not committed; when it gets a state it is in the batch no more.
 
 use core::cell::Cell;
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::Shared;
 use super::change::{Side, SiteChange, SiteWrite};
 use super::exit_stub::{ExitStub, ExitStubCode, ExitStubKind, RoomExit};
-use super::exits::{ExitRequest, Role, TakenRooms, exits_of};
-use super::installed::{Held, Installed, ReturnOffsets};
+use super::exits::{ExitRequest, ExitResumption, TakenRooms, exits_of};
+use super::installed::{Held, Installed};
 use super::journal::Record;
 use super::observe::Boxed;
 use super::originals::SiteFacts;
-use super::prepare::{EXIT, filled_wrong};
-use super::state::{States, Status};
+use super::prepare::filled_wrong;
+use super::state::States;
+use super::state_table::StatePlace;
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::memory::short::{self, Bytes};
 use crate::memory::{self, Alias, Block, CodeMemory, OneOfMany};
+use crate::sequence::Sequence;
 use crate::site::{Module, Site, SiteKey};
 
 /// Which change of a site of a batch it is: none was changed before.
@@ -40,24 +45,45 @@ const FIRST: u64 = 1;
 /// takes less.
 pub(super) const FEWEST: u32 = 4;
 
-/// Sites that follow each other in their module, to be invalidated, or invalidated.
+/// What the sites of a batch are filled with, each with the way to its own exit stub.
+pub(super) struct Filling<'s> {
+    pub(super) sequence: &'s Sequence,
+    /// The kind of sites for which it has a template.
+    pub(super) kind: u32,
+    /// The kind of which each site has to be; `None` where that is for all sites of as many bytes.
+    pub(super) site_kind: Option<u32>,
+}
+
+/// What the sites of a batch hold before.
+enum OldBytes {
+    /// All the same: they were never changed.
+    Same(Bytes),
+    /// Each its own, side by side: they are what was left of the batch of that number.
+    OfBatch(u32, Vec<u8>),
+}
+
+/// Sites that follow each other in their module, to be changed, or changed.
 pub(super) struct SiteBatch {
     module: Module,
     /// The number of its module among those of the transaction.
     module_number: u32,
     /// The number of the first of them.
     first: u32,
+    /// How many bytes each has.
+    site_len: usize,
     /// What each holds before.
-    old: Bytes,
+    old: OldBytes,
     /// What each holds afterwards, side by side.
     new: Vec<u8>,
     /// How many bytes of that are code, the rest being nops.
     used: Len,
-    returns: ReturnOffsets,
-    return_offsets: ReturnOffsets,
+    /// What is installed in the site before them, and in each but for the bytes.
+    installed: Installed,
     facts: SiteFacts,
     memory: Alias,
-    /// The block of their exit stubs.
+    /// What the exit stub of each is, and which change of its site it was made for.
+    exit_stub: (ExitStubKind, u64),
+    /// The block of these.
     block: Arc<Block>,
     /// The numbers of these in it.
     rooms: Vec<u32>,
@@ -87,27 +113,35 @@ impl<'b> BatchWrite<'b> {
 }
 
 impl SiteBatch {
-    /// A batch of the sites behind this one, which has just been prepared to be invalidated: at most so
-    /// many. `kind` is that of the way to an exit stub at the site. `None` where that way has no
-    /// template yet, or the next site is not like this one.
+    /// A batch of the sites behind this one, of which a change has just been prepared: at most so many.
+    /// `None` where what fills it has no template yet, or the next site is not like this one.
     ///
     /// # Errors
     /// An exit stub cannot be made.
     pub(super) fn behind(
         (site, like): (&Site, &SiteChange),
         (shared, states): (&Shared, &States),
-        kind: u32,
+        filling: &Filling<'_>,
         most: u32,
     ) -> Boxed<Option<Self>> {
         let (this, next) = (like.site.index, like.site.index + 1);
         if site.module().alike(this, next..next + 1) == 0 {
             return Ok(None);
         }
-        let Some(mut batch) = Self::like((site, like), states) else {
+        let places = states.places_in(site.module());
+        let (sites, first) = (next..next + most, at(site, next));
+        let batch = match places.and_then(|places| places.get(first)) {
+            Some(StatePlace::Batch(batch)) => Self::over((site, like), states, batch, sites.clone()),
+            _ => Self::of_fresh((site, like), states),
+        };
+        let Some(mut batch) = batch else {
             return Ok(None);
         };
-        let first = batch.first;
-        match batch.fill((shared, states), site, kind, first..first + most) {
+        let filled = match batch.is_of_fresh() {
+            true => batch.fill_fresh((shared, states), site, filling, sites),
+            false => batch.fill_over(states, site, filling),
+        };
+        match filled {
             Ok(()) if batch.rooms.is_empty() => Ok(None),
             Ok(()) => Ok(Some(batch)),
             Err(error) => {
@@ -118,34 +152,82 @@ impl SiteBatch {
         }
     }
 
-    /// One without sites behind a site that is prepared so.
-    fn like((site, change): (&Site, &SiteChange), states: &States) -> Option<Self> {
+    /// One without sites behind a site that is prepared so. They were never changed.
+    fn of_fresh((site, change): (&Site, &SiteChange), states: &States) -> Option<Self> {
         let [exit_stub] = &*change.exit_stubs else {
             return None;
         };
+        let state = states.at(change.index)?;
+        // protection: batches-are-of-sites-alike
+        let is_first = exit_stub.generation == FIRST;
+        let old = OldBytes::Same(short::of(&state.installed.bytes));
+        Self::like((site, change), states, exit_stub, old).filter(|_| is_first)
+    }
+
+    /// One without sites behind a site that is prepared so, which are what is left of that batch: all of
+    /// these.
+    fn over(
+        (site, change): (&Site, &SiteChange),
+        states: &States,
+        number: u32,
+        sites: Range<u32>,
+    ) -> Option<Self> {
+        let batch = states.batches.get(number);
+        let (state, places) = (states.at(change.index)?, states.places_in(site.module())?);
+        // The site has come out of that batch, or is as if it had.
+        let ([], [exit_stub]) = (&*change.exit_stubs, &*state.lasting.exit_stubs) else {
+            return None;
+        };
+        let (held, holds) = (state.installed, &batch.installed);
+        // protection: batches-are-over-sites-alike
+        let is_alike =
+            held.is_patched_like(holds) && (exit_stub.kind, exit_stub.generation) == batch.exit_stub;
+        // protection: batches-are-over-whole-batches
+        let first = batch.number(at(site, sites.start));
+        let left = sites.start..sites.start + batch.left as u32;
+        let is_whole = left.end <= sites.end
+            && first + batch.left == batch.rooms.len()
+            && places.are_in(number, left.clone());
+        if !is_alike || !is_whole {
+            return None;
+        }
+        let old = batch.new.get(first * batch.site_len..).expect(HAS_ALL);
+        let old = OldBytes::OfBatch(number, old.to_vec());
+        let mut over = Self::like((site, change), states, exit_stub, old)?;
+        over.block = Arc::clone(&batch.block);
+        over.rooms = batch.rooms.get(first..).expect(HAS_ALL).to_vec();
+        Some(over)
+    }
+
+    /// One without sites behind a site that is prepared so, and has this exit stub.
+    fn like(
+        (site, change): (&Site, &SiteChange),
+        states: &States,
+        exit_stub: &ExitStub,
+        old: OldBytes,
+    ) -> Option<Self> {
         let ExitStubCode::InRoom(room) = &exit_stub.code else {
             return None;
         };
-        let state = states.at(change.index)?;
-        let facts = state.lasting.facts;
+        let (facts, new) = (states.at(change.index)?.lasting.facts, change.to_install());
         // What was told of return offsets is of single sites.
-        // protection: batches-are-of-sites-alike
-        let is_first = exit_stub.generation == FIRST && exit_stub.kind == ExitStubKind::Invalidated;
-        if !is_first || change.exchange.is_some() || facts.is_call || site.is_told() {
+        // protection: batches-are-of-sites-alike (2)
+        if change.exchange.is_some() || facts.is_call || site.is_told() || new.stub.is_some() {
             return None;
         }
-        let (memory, installed) = (site.memory().ok()?.as_alias()?, change.to_install());
+        let memory = site.memory().ok()?.as_alias()?;
         Some(Self {
             module: site.module().clone(),
             module_number: change.module,
             first: change.site.index + 1,
-            old: short::of(&state.installed.bytes),
+            site_len: new.bytes.len(),
+            old,
             new: Vec::new(),
             used: change.used,
-            returns: installed.returns.clone(),
-            return_offsets: installed.return_offsets.clone(),
+            installed: new.of_like(&new.bytes),
             facts,
             memory: memory.clone(),
+            exit_stub: (exit_stub.kind, exit_stub.generation),
             block: Arc::clone(&*room.block),
             rooms: Vec::new(),
             until_run: change.until_run,
@@ -154,8 +236,29 @@ impl SiteBatch {
         })
     }
 
+    /// Fills the sites of the batch before, which keep their exit stubs: all of them or none.
+    fn fill_over(&mut self, states: &States, like: &Site, filling: &Filling<'_>) -> Boxed<()> {
+        let (all, numbers) = (self.numbers(), mem::take(&mut self.rooms));
+        // They are alike: what is so of the first is so of all.
+        let first = all.start..all.start + 1;
+        if self.alike(states, like, filling, first).is_empty() {
+            return Ok(());
+        }
+        let (new, numbers) = self.filled(states, filling, all.clone(), numbers)?;
+        if numbers.len() == all.len() {
+            (self.new, self.rooms) = (new, numbers);
+        }
+        Ok(())
+    }
+
     /// Adds sites as long as they are like the one before them, and there are rooms for exit stubs.
-    fn fill(&mut self, of: (&Shared, &States), like: &Site, kind: u32, sites: Range<u32>) -> Boxed<()> {
+    fn fill_fresh(
+        &mut self,
+        of: (&Shared, &States),
+        like: &Site,
+        filling: &Filling<'_>,
+        sites: Range<u32>,
+    ) -> Boxed<()> {
         let (_, states) = of;
         let mut rooms = states.exit_rooms.borrow_mut();
         let Some(left) = rooms.of_block(&self.block) else {
@@ -163,8 +266,8 @@ impl SiteBatch {
         };
         let most = left.len();
         let end = sites.end.min(sites.start.saturating_add(most as u32));
-        let sites = self.alike(states, like, sites.start..end);
-        let filled = self.fill_rooms(of, (like, kind), sites, left);
+        let sites = self.alike(states, like, filling, sites.start..end);
+        let filled = self.fill_rooms(of, (like, filling), sites, left);
         let taken = most - left.len();
         rooms.note_taken(taken);
         filled
@@ -172,42 +275,61 @@ impl SiteBatch {
 
     /// Those of these sites, which are behind one in their module, that are in a batch behind it: up to
     /// the first that is not like it, or had a state, or is in another memory.
-    fn alike(&self, states: &States, like: &Site, sites: Range<u32>) -> Range<u32> {
+    fn alike(&self, states: &States, like: &Site, filling: &Filling<'_>, sites: Range<u32>) -> Range<u32> {
         let (module, first) = (&self.module, sites.start);
         let alike = first..first + module.alike(like.key().index, sites);
+        let places = states.places_in(module).filter(|_| self.is_of_fresh());
         // protection: sites-with-states-are-in-no-batch
-        let places = states.places_in(module);
         let without = places.map_or(alike.len() as u32, |places| places.without(alike));
-        let (in_memory, len) = (self.memory.range(), self.old.len() as u64);
+        let (in_memory, len) = (self.memory.range(), self.site_len as u64);
         // They ascend, and the one before them is there.
         // protection: batches-are-of-one-memory
         let mut end = first + without;
         while end > first && !in_memory.contains_bytes(module.site_addr(end - 1), len) {
             end -= 1;
         }
-        first..end
+        match filling.site_kind {
+            None => first..end,
+            // protection: batches-are-of-one-kind
+            Some(kind) => {
+                let (mut templates, mut site) = (states.templates.borrow_mut(), like.clone());
+                let mut is_of_kind = |index: &u32| {
+                    site.go_to(*index);
+                    templates.kinds.of(&site, None) == Some(kind)
+                };
+                let other = (first..end).find(|index| !is_of_kind(index));
+                first..other.unwrap_or(end)
+            }
+        }
     }
 
-    /// Adds these sites, each with an exit stub in one of the rooms, as long as one can be made.
-    fn fill_rooms(
-        &mut self,
-        (shared, states): (&Shared, &States),
-        (like, kind): (&Site, u32),
+    /// What these sites hold afterwards, side by side, and the numbers of their exit stubs: of all that a
+    /// branch from there reaches, and none if there is no template.
+    fn filled(
+        &self,
+        states: &States,
+        filling: &Filling<'_>,
         sites: Range<u32>,
-        rooms: &mut TakenRooms,
-    ) -> Boxed<()> {
-        let (templates, outline) = (states.templates.borrow(), EXIT.outline());
-        let template = templates.template((kind, outline), &Cell::default());
-        let Some((template, branch)) = template.and_then(|all| Some((all, all.lone_branch()?))) else {
-            return Ok(());
+        mut numbers: Vec<u32>,
+    ) -> Boxed<(Vec<u8>, Vec<u32>)> {
+        let (templates, outline) = (states.templates.borrow(), filling.sequence.outline());
+        let narrowed;
+        let template = match templates.template((filling.kind, outline), &Cell::default()) {
+            Some(template) if template.has_values() => {
+                narrowed = template.with_values_of(&self.installed.bytes);
+                Some(&narrowed)
+            }
+            template => template,
         };
-        let len = self.old.len();
+        let Some((template, branch)) = template.and_then(|all| Some((all, all.lone_branch()?))) else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        let len = self.site_len;
         assert_eq!(
             template.code().len(),
             len,
             "the checker has seen to it that a site keeps its length"
         );
-        let mut numbers: Vec<u32> = rooms.next(sites.len()).collect();
         let mut new = template.code().repeat(numbers.len());
         let room = |number: &u32| self.block.room(*number).start();
         let ranges = || ranges(&self.module, sites.clone(), len).zip(&numbers);
@@ -222,23 +344,47 @@ impl SiteBatch {
             return Err(filled_wrong(&site).into());
         }
         numbers.truncate(filled);
+        new.truncate(filled * len);
+        Ok((new, numbers))
+    }
 
-        let Some(at) = numbers.first().map(room) else {
+    /// Adds these sites, each with an exit stub in one of the rooms, as long as one can be made.
+    fn fill_rooms(
+        &mut self,
+        (shared, states): (&Shared, &States),
+        (like, filling): (&Site, &Filling<'_>),
+        sites: Range<u32>,
+        rooms: &mut TakenRooms,
+    ) -> Boxed<()> {
+        let numbers = rooms.next(sites.len()).collect();
+        let (mut new, mut numbers) = self.filled(states, filling, sites.clone(), numbers)?;
+        let Some(at) = numbers.first().map(|first| self.block.room(*first).start()) else {
             return Ok(());
         };
         let first = self.module.handle(sites.start);
+        let (kind, end) = (self.exit_stub.0, first.range().end());
         let request = ExitRequest {
             site: &first,
-            role: Role::Deopt,
+            role: kind.role(),
             at,
-            // Sites of one form have displaced the same.
-            resumption: self.facts.resumption(first.range().end(), || like.displaced()),
+            resumption: match kind {
+                ExitStubKind::Miss => ExitResumption::At(end),
+                // Sites of one form have displaced the same.
+                ExitStubKind::Deopt | ExitStubKind::Invalidated => {
+                    self.facts.resumption(end, || like.displaced())
+                }
+            },
         };
         let (made, result) = rooms.fill_many(numbers.len(), &request, &shared.stubs);
         numbers.truncate(made);
-        new.truncate(made * len);
+        new.truncate(made * self.site_len);
         (self.new, self.rooms) = (new, numbers);
         Ok(result?)
+    }
+
+    /// Whether its sites were never changed.
+    fn is_of_fresh(&self) -> bool {
+        matches!(self.old, OldBytes::Same(_))
     }
 
     /// How many sites.
@@ -248,12 +394,12 @@ impl SiteBatch {
 
     /// How many bytes each has.
     pub(super) fn site_len(&self) -> usize {
-        self.old.len()
+        self.site_len
     }
 
-    /// Where the exit stubs are: those that follow each other together.
+    /// Where the exit stubs are that were made for it: those that follow each other together.
     pub(super) fn exit_stubs(&self) -> impl Iterator<Item = CodeRange> {
-        let runs = self.rooms.chunk_by(|one, next| *next == one + 1);
+        let runs = self.made().chunk_by(|one, next| *next == one + 1);
         let ends = runs.filter_map(|run| run.first().zip(run.last()));
         ends.map(|(first, last)| {
             let (first, last) = (self.block.room(*first), self.block.room(*last));
@@ -264,7 +410,7 @@ impl SiteBatch {
 
     /// Where the sites are.
     pub(super) fn sites(&self) -> impl Iterator<Item = CodeRange> {
-        ranges(&self.module, self.numbers(), self.old.len())
+        ranges(&self.module, self.numbers(), self.site_len)
     }
 
     #[inline]
@@ -279,12 +425,29 @@ impl SiteBatch {
     /// What is written of each site.
     #[inline]
     fn writes(&self) -> impl Iterator<Item = BatchWrite<'_>> {
-        let new = self.new.chunks_exact(self.old.len());
-        self.addrs().zip(new).map(|(at, new)| BatchWrite {
-            at,
-            old: &self.old,
-            new,
+        let new = self.new.chunks_exact(self.site_len);
+        self.addrs().enumerate().zip(new).map(|((number, at), new)| {
+            let old = self.old_of(number);
+            BatchWrite { at, old, new }
         })
+    }
+
+    /// What the site of that number among them holds before.
+    #[inline]
+    fn old_of(&self, number: usize) -> &[u8] {
+        match &self.old {
+            OldBytes::Same(old) => old,
+            OldBytes::OfBatch(_, all) => of_number(all, number, self.site_len),
+        }
+    }
+
+    /// The numbers of the exit stubs that were made for it.
+    fn made(&self) -> &[u32] {
+        match self.is_of_fresh() {
+            true => &self.rooms,
+            // protection: exit-stubs-of-a-batch-before-stay
+            false => &[],
+        }
     }
 
     /// Says that they are about to be written.
@@ -295,13 +458,12 @@ impl SiteBatch {
     /// The number of the first site that does not hold this side of it, and what is written of that.
     #[inline(always)] // As `ChangeSet::compare`.
     pub(super) fn unlike(&self, side: Side) -> Option<(usize, BatchWrite<'_>)> {
-        let (memory, old) = (&self.memory, &*self.old);
-        let unlike = match side {
-            // All hold the same.
-            Side::Old => self.addrs().position(|at| !memory.has_here(at, old)),
-            Side::New => self
+        let memory = &self.memory;
+        let unlike = match (side, &self.old) {
+            (Side::Old, OldBytes::Same(old)) => self.addrs().position(|at| !memory.has_here(at, old)),
+            _ => self
                 .writes()
-                .position(|write| !memory.has_here(write.at, write.new)),
+                .position(|write| !memory.has_here(write.at, write.side(side))),
         };
         unlike.map(|number| (number, self.writes().nth(number).or_abort(HAS_ALL)))
     }
@@ -359,11 +521,11 @@ impl SiteBatch {
         (skip..self.len()).map(move |number| {
             let index = self.first + number as u32;
             Record {
-                generation: FIRST,
+                generation: self.installed.generation,
                 site: SiteKey { module, index },
                 addr: self.module.site_addr(index),
-                became: Status::Invalidated,
-                before: &self.old,
+                became: self.installed.status,
+                before: self.old_of(number),
                 after: self.new_of(number),
             }
         })
@@ -371,29 +533,25 @@ impl SiteBatch {
 
     /// What the site of that number among them holds afterwards.
     fn new_of(&self, number: usize) -> &[u8] {
-        let len = self.old.len();
-        let new = self.new.get(number * len..(number + 1) * len);
-        new.or_abort(HAS_ALL)
+        of_number(&self.new, number, self.site_len)
     }
 
-    /// What is installed in the site of that number among them, and its exit stub.
-    fn of_site(&self, number: usize) -> (Installed, ExitStub) {
-        let room = *self.rooms.get(number).or_abort(HAS_ALL);
-        let mut installed = Installed::original(self.new_of(number), &self.returns);
-        installed.return_offsets = self.return_offsets.clone();
-        installed.generation = FIRST;
-        installed.describe(Status::Invalidated, None);
-        let code = ExitStubCode::InRoom(RoomExit {
-            block: OneOfMany::alone(Arc::clone(&self.block)),
-            number: room,
-        });
-        let exit_stub = ExitStub {
-            kind: ExitStubKind::Invalidated,
-            generation: FIRST,
-            code,
+    /// What is installed in the site of that number among them.
+    fn installed_of(&self, number: usize) -> Installed {
+        self.installed.of_like(self.new_of(number))
+    }
+
+    /// The exit stub of the site of that number among them, which is in the batch no more.
+    fn exit_stub_of(&self, number: usize) -> ExitStub {
+        let (kind, generation) = self.exit_stub;
+        let number = *self.rooms.get(number).or_abort(HAS_ALL);
+        let block = OneOfMany::alone(Arc::clone(&self.block));
+        ExitStub {
+            kind,
+            generation,
+            code: ExitStubCode::InRoom(RoomExit { block, number }),
             resumes_in: None,
-        };
-        (installed, exit_stub)
+        }
     }
 
     /// The number of a site among them.
@@ -404,7 +562,7 @@ impl SiteBatch {
     /// Frees the exit stubs of sites that are not changed.
     pub(super) fn release(&self, shared: &Shared) {
         let exits = exits_of(&self.block);
-        for number in &self.rooms {
+        for number in self.made() {
             // protection: numbers-of-refused-batches-are-given-back
             exits.give(*number);
             shared.stubs.discard(self.block.slot(*number));
@@ -418,21 +576,34 @@ impl SiteBatch {
             // protection: sites-of-failed-batches-have-states
             let index = states.index_of(&site, || Ok(())).ok();
             let index = index.or_abort("a site of a batch is like one that has a state");
-            let (installed, exit_stub) = self.of_site(number);
             let mut change = SiteChange::room();
             change.site = site.key();
             change.module = self.module_number;
             change.index = index;
             change.range = site.range();
-            change.status = Status::Invalidated;
-            change.installed = Held::Own(Box::new(installed));
+            change.status = self.installed.status;
+            change.installed = Held::Own(Box::new(self.installed_of(number)));
             change.used = self.used;
-            change.exit_stubs.push(exit_stub);
+            if self.is_of_fresh() {
+                change.exit_stubs.push(self.exit_stub_of(number));
+            }
             change.until_run = self.until_run;
             change.fate = self.fate(&write);
             take(change, SiteWrite::new(write.at, write.old, write.new));
         }
     }
+}
+
+/// The site of that number in the module of another.
+fn at(site: &Site, index: u32) -> SiteKey {
+    let SiteKey { module, .. } = site.key();
+    SiteKey { module, index }
+}
+
+/// Those of the site of that number of bytes that lie side by side, so many of each.
+#[inline]
+fn of_number(all: &[u8], number: usize, len: usize) -> &[u8] {
+    all.get(number * len..(number + 1) * len).or_abort(HAS_ALL)
 }
 
 /// The bytes of sites of these numbers, which have so many each.
@@ -465,6 +636,15 @@ impl Batches {
         found.or_abort(IS_KEPT)
     }
 
+    /// Keeps one in the place of another, in which all of its sites are.
+    fn replace(&mut self, number: u32, batch: SiteBatch) {
+        let place = self.all.get_mut(number as usize).and_then(Option::as_mut);
+        let before = mem::replace(place.or_abort(IS_KEPT), batch);
+        let now = self.get(number);
+        let has_all = (before.left == now.left).then_some(());
+        has_all.or_abort("a batch has all sites that are left of the one before");
+    }
+
     /// Keeps one: its number.
     fn add(&mut self, batch: SiteBatch) -> u32 {
         if let Some(number) = self.free.pop() {
@@ -480,7 +660,8 @@ impl Batches {
     pub(super) fn take_out(&mut self, batch: u32, site: SiteKey) -> (Installed, ExitStub, SiteFacts) {
         let place = self.all.get_mut(batch as usize).or_abort(IS_KEPT);
         let of = place.as_mut().or_abort(IS_KEPT);
-        let ((installed, exit_stub), facts) = (of.of_site(of.number(site)), of.facts);
+        let number = of.number(site);
+        let (installed, exit_stub, facts) = (of.installed_of(number), of.exit_stub_of(number), of.facts);
         of.left -= 1;
         // protection: batches-go-with-their-last-site
         if of.left == 0 {
@@ -502,6 +683,10 @@ impl States {
     /// Makes what was written of a batch the sites' states. Returns its number.
     pub(super) fn install_batch(&mut self, mut batch: SiteBatch) -> u32 {
         batch.left = batch.len();
+        if let OldBytes::OfBatch(before, _) = batch.old {
+            self.batches.replace(before, batch);
+            return before;
+        }
         let (module, sites) = (
             batch.module.clone(),
             batch.first..batch.first + batch.len() as u32,

@@ -24,7 +24,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::Shared;
-use super::batch::SiteBatch;
+use super::batch::{Filling, SiteBatch};
 use super::exit_stub::{ExitStub, ExitStubList};
 use super::fault::FirstFault;
 use super::installed::{Held, Installed, InstalledRoom, Stub};
@@ -519,7 +519,7 @@ impl ChangeSet {
     }
 
     /// Adds a batch of at most so many sites behind this one, whose change was added last; returns how
-    /// many sites it has. `kind` is that of the way to an exit stub there.
+    /// many sites it has.
     ///
     /// # Errors
     /// An exit stub cannot be made.
@@ -528,11 +528,11 @@ impl ChangeSet {
         &mut self,
         site: &Site,
         of: (&Shared, &States),
-        kind: u32,
+        filling: &Filling<'_>,
         most: u32,
     ) -> Boxed<u32> {
         let like = self.changes.last().expect("one has just been added");
-        let Some(batch) = SiteBatch::behind((site, like), of, kind, most)? else {
+        let Some(batch) = SiteBatch::behind((site, like), of, filling, most)? else {
             return Ok(0);
         };
         // protection: exit-stubs-of-batches-are-published

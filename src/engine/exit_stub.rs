@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::exits::{StackAt, exits_of};
+use super::exits::{Role, StackAt, exits_of};
 use super::installed::StubReference;
 use super::observe::CodeOwner;
 use crate::addr::{CodeAddr, CodeRange};
@@ -27,6 +27,17 @@ pub(super) enum ExitStubKind {
     Deopt,
     /// Invalidation: resumes with what the site did before.
     Invalidated,
+}
+
+impl ExitStubKind {
+    /// What its handler is for.
+    #[inline]
+    pub(super) fn role(self) -> Role {
+        match self {
+            Self::Miss => Role::Miss,
+            Self::Deopt | Self::Invalidated => Role::Deopt,
+        }
+    }
 }
 
 /// Those of one site, or of one change of it. Most have one.

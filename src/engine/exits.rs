@@ -277,10 +277,7 @@ impl<'a> WantedExit<'a> {
             generation,
             request: ExitRequest {
                 site,
-                role: match kind {
-                    ExitStubKind::Miss => Role::Miss,
-                    ExitStubKind::Deopt | ExitStubKind::Invalidated => Role::Deopt,
-                },
+                role: kind.role(),
                 at: site.addr(),
                 resumption,
             },

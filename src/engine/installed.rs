@@ -114,6 +114,29 @@ impl Installed {
         }
     }
 
+    /// The same in a site that is like its, with these bytes and without a stub.
+    pub(super) fn of_like(&self, bytes: &[u8]) -> Self {
+        Self {
+            status: self.status,
+            bytes: short::of(bytes),
+            return_offsets: self.return_offsets.clone(),
+            returns: self.returns.clone(),
+            sequence: self.sequence.clone(),
+            stub: None,
+            generation: self.generation,
+        }
+    }
+
+    /// Whether both are patched in place and differ only in their sequence, and in what of it is at another address.
+    pub(super) fn is_patched_like(&self, other: &Self) -> bool {
+        (self.status, other.status) == (Status::Patched, Status::Patched)
+            && self.generation == other.generation
+            && *self.returns == *other.returns
+            && *self.return_offsets == *other.return_offsets
+            && self.stub.is_none()
+            && other.stub.is_none()
+    }
+
     /// Whether return addresses may point into it once its code has been run.
     #[inline]
     pub(super) fn has_return_offsets(&self) -> bool {

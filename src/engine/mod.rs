@@ -19,7 +19,7 @@
 //! | record | makes it the state of the sites, tells observers, fills the journal | `commit`, `state`, `journal` |
 //!
 //! Between the fourth and the fifth there is one list: what is to become of each site, and which
-//! bytes are written for that, see `change`; many sites that are invalidated together are in it as one,
+//! bytes are written for that, see `change`; many sites that get the same together are in it as one,
 //! see `batch`.
 //!
 //! Invariants: what the engine believes a site to hold is compared with what it does hold before it

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
+use super::batch::{self, Filling};
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
@@ -15,7 +16,7 @@ use super::observe::{Boxed, CodeOwner, Event};
 use super::requests::{IfInvalid, Request, Requests};
 use super::state::{self, SiteState, StateIndex, States, Status};
 use super::templates::Templates;
-use super::{Engine, Shared, batch, calls};
+use super::{Engine, Shared, calls};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
 use crate::memory::{StubRoom, short};
@@ -67,14 +68,14 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         match preparation.change(request) {
             Ok(Some(used)) => {
                 let old = &preparation.old.bytes;
-                let kind = match may_batch && behind >= batch::FEWEST && request == Request::Invalidate {
-                    true => preparation.batch_kind(),
+                let filling = match may_batch && behind >= batch::FEWEST {
+                    true => preparation.filling(request),
                     false => None,
                 };
                 preparation.finish(index, used, set.next_change());
                 set.add(&site, old)?;
-                let batch = match kind {
-                    Some(kind) => set.batch_behind(&site, (shared, states), kind, behind)?,
+                let batch = match filling {
+                    Some(filling) => set.batch_behind(&site, (shared, states), &filling, behind)?,
                     None => 0,
                 };
                 if !set.has_module(&site) {
@@ -347,10 +348,27 @@ impl<'a> Preparation<'a> {
         kind.or_else(|| self.kind(EXIT.outline()))
     }
 
-    /// The same for sites that follow this one and are like it.
+    /// What fills the sites that follow this one, for which the same is asked, if they are like it. `None`
+    /// where each needs more than a way to an exit stub of its own.
     #[inline(never)] // Few transactions ask.
-    fn batch_kind(&self) -> Option<u32> {
-        self.exit_kind()
+    fn filling<'s>(&self, request: Request<&'s Sequence>) -> Option<Filling<'s>> {
+        let (sequence, kind): (&Sequence, _) = match request {
+            Request::Invalidate => (&EXIT, self.exit_kind()?),
+            Request::Patch(sequence) => (sequence, self.kind(sequence.outline())?),
+            Request::Restore | Request::Redirect(_) | Request::Retarget(_) => return None,
+        };
+        // protection: batches-go-to-their-own-exit-stubs
+        let goes_to_exit = matches!(sequence.outline().targets(), [Target::Miss | Target::Deopt]);
+        let is_of_all = self.templates.borrow().kinds.is_of_exits(kind);
+        let site_kind = match is_of_all {
+            true => None,
+            false => *self.state.lasting.kind.get()?,
+        };
+        goes_to_exit.then_some(Filling {
+            sequence,
+            kind,
+            site_kind,
+        })
     }
 
     /// Whether what is lowered becomes a template: the second time that one like it is asked for at

@@ -188,6 +188,12 @@ impl Places {
         sites.take_while(|index| !self.has(*index)).count() as u32
     }
 
+    /// Whether all of these sites are in that batch.
+    pub(super) fn are_in(&self, batch: u32, sites: Range<u32>) -> bool {
+        let places = self.places.get(sites.start as usize..sites.end as usize);
+        places.is_some_and(|places| places.iter().all(|place| *place == IN_BATCH + batch))
+    }
+
     /// All that were changed, in ascending address.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SiteKey, StatePlace)> {
         let module = self.module.id();

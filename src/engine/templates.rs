@@ -98,6 +98,7 @@ enum KnownSequence {
 }
 
 /// Code with holes: of a site, or of a live site's stub.
+#[derive(Clone)]
 pub(super) struct Template {
     /// The kind of sites for which it was assembled.
     kind: u32,
@@ -605,7 +606,26 @@ impl Template {
         Some(())
     }
 
-    /// The branch, if that is all that is filled in: of a way to an exit stub.
+    /// Whether it is filled with values, too.
+    pub(super) fn has_values(&self) -> bool {
+        let mut holes = self.holes.iter();
+        holes.any(|(_, source)| !matches!(source, FilledFrom::Target(_) | FilledFrom::End))
+    }
+
+    /// The same with the values that code has which was made of it: what is left to be filled in is where
+    /// it branches to.
+    pub(super) fn with_values_of(&self, code: &[u8]) -> Self {
+        let mut template = self.clone();
+        // protection: values-of-a-batch-are-the-sites
+        template.checked.keep(code, |_| false);
+        let is_distance = |source: &FilledFrom| matches!(source, FilledFrom::Target(_) | FilledFrom::End);
+        template.holes.retain(|(_, source)| is_distance(source));
+        template.alike.clear();
+        template.are_whole = template.holes.iter().all(|(hole, _)| hole.is_whole());
+        template
+    }
+
+    /// The branch, if that is all that is filled in: of a way to an exit stub, or of code that has its values.
     pub(super) fn lone_branch(&self) -> Option<LoneBranch<'_>> {
         let [(hole, FilledFrom::Target(_))] = &*self.holes else {
             return None;

@@ -161,6 +161,11 @@ impl SiteKinds {
         is_admitted
     }
 
+    /// Whether that is the kind of all sites of as many bytes.
+    pub(in crate::engine) fn is_of_exits(&self, kind: u32) -> bool {
+        self.exits.iter().any(|exits| exits.number == Some(kind))
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.sites.len()

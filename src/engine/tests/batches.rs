@@ -1,7 +1,8 @@
-//! Sites that are invalidated in batches: what becomes of them is what becomes of sites with changes
+//! Sites that are changed in batches: what becomes of them is what becomes of sites with changes
 //! of their own.
 
 mod memories;
+mod patched;
 mod refused;
 
 use std::collections::BTreeMap;
@@ -115,9 +116,12 @@ impl Many {
 
     fn of(holds: &[Holds], built: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Self {
         let handled = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&handled);
+        let [missed, noted] = [(); 2].map(|()| Arc::clone(&handled));
         let exit_stubs = ExitStubs::new()
-            .on_miss(|frame| frame.resume())
+            .on_miss(move |frame| {
+                missed.lock().push(frame.site().id().get());
+                frame.resume()
+            })
             .on_deopt(move |frame| {
                 noted.lock().push(frame.site().id().get());
                 frame.resume()
@@ -149,6 +153,15 @@ impl Many {
 
     /// Places such a function, whose sites may have records.
     fn adopted(engine: &Engine, holds: &[Holds], recorded: bool) -> (PlacedSegments, LoadedCode) {
+        Self::adopted_with(engine, holds, |_| recorded.then_some([RESULT, ARGUMENT]))
+    }
+
+    /// The same where the records of sites name these registers, of the result and of the argument.
+    fn adopted_with(
+        engine: &Engine,
+        holds: &[Holds],
+        recorded: impl Fn(usize) -> Option<[u16; 2]>,
+    ) -> (PlacedSegments, LoadedCode) {
         let (code, offsets) = code_of(holds);
         let need = SegmentNeed {
             kind: SegmentKind::Code,
@@ -160,10 +173,14 @@ impl Many {
         placement.fill(range.start(), &code).unwrap();
         let placed = placement.finalize().unwrap();
         publish(range);
-        let recorded = offsets.iter().filter(|_| recorded);
-        let records = (FIRST_ID..).zip(recorded).map(|(id, offset)| {
-            let record = record(id).at(*offset);
-            record.location(reg(RESULT, 8)).location(reg(ARGUMENT, 8))
+        let records = offsets.iter().enumerate().filter_map(|(number, offset)| {
+            let record = record(FIRST_ID + number as u64).at(*offset);
+            let registers = recorded(number)?;
+            Some(
+                registers
+                    .into_iter()
+                    .fold(record, |record, register| record.location(reg(register, 8))),
+            )
         });
         let maps = map().function(range.start().get(), 16, records);
         let adoption = Adoption::new(ARCH, ARCH.endian(), maps.bytes()).not_yet_run();
@@ -232,7 +249,8 @@ impl Many {
         assert_eq!(self.called(), (expected, ids.collect()));
     }
 
-    /// What a site holds, where its jump goes apart: whose exit stub that is instead.
+    /// What a site holds, where its jump goes apart: the ID of the site whose exit stub that is instead, or
+    /// how far behind the first site it is.
     fn at(&self, number: usize, bytes: &[u8]) -> (Vec<u8>, Option<u64>) {
         let mut bytes = bytes.to_vec();
         if bytes == self.holds[number].bytes() {
@@ -246,8 +264,9 @@ impl Many {
         bytes[1..5].fill(0);
         let behind = self.site(number).addr().get() + 5;
         let to = CodeAddr::new(behind.wrapping_add_signed(displacement.into()));
-        let of = self.engine.site_of_stub(to).expect("it goes to an exit stub");
-        (bytes, Some(of.id().get()))
+        let of = self.engine.site_of_stub(to).map(|site| site.id().get());
+        let other = || to.distance_from(self.site(0).addr()) as u64;
+        (bytes, Some(of.unwrap_or_else(other)))
     }
 
     /// The address of the exit stub to which an invalidated site goes.
