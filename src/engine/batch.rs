@@ -95,23 +95,6 @@ pub(super) struct SiteBatch {
     rolled_back: Option<bool>,
 }
 
-/// What is written of a site of a batch.
-pub(super) struct BatchWrite<'b> {
-    pub(super) at: CodeAddr,
-    old: &'b [u8],
-    new: &'b [u8],
-}
-
-impl<'b> BatchWrite<'b> {
-    #[inline]
-    pub(super) fn side(&self, side: Side) -> &'b [u8] {
-        match side {
-            Side::Old => self.old,
-            Side::New => self.new,
-        }
-    }
-}
-
 impl SiteBatch {
     /// A batch of the sites behind this one, of which a change has just been prepared: at most so many.
     /// `None` where what fills it has no template yet, or the next site is not like this one.
@@ -422,16 +405,6 @@ impl SiteBatch {
         self.first..self.first + self.rooms.len() as u32
     }
 
-    /// What is written of each site.
-    #[inline]
-    fn writes(&self) -> impl Iterator<Item = BatchWrite<'_>> {
-        let new = self.new.chunks_exact(self.site_len);
-        self.addrs().enumerate().zip(new).map(|((number, at), new)| {
-            let old = self.old_of(number);
-            BatchWrite { at, old, new }
-        })
-    }
-
     /// What the site of that number among them holds before.
     #[inline]
     fn old_of(&self, number: usize) -> &[u8] {
@@ -455,43 +428,55 @@ impl SiteBatch {
         self.memory.begin_here()
     }
 
-    /// The number of the first site that does not hold this side of it, and what is written of that.
+    /// The number of the first site that does not hold this side of it, and its address.
     #[inline(always)] // As `ChangeSet::compare`.
-    pub(super) fn unlike(&self, side: Side) -> Option<(usize, BatchWrite<'_>)> {
-        let memory = &self.memory;
+    pub(super) fn unlike(&self, side: Side) -> Option<(usize, CodeAddr)> {
         let unlike = match (side, &self.old) {
-            (Side::Old, OldBytes::Same(old)) => self.addrs().position(|at| !memory.has_here(at, old)),
-            _ => self
-                .writes()
-                .position(|write| !memory.has_here(write.at, write.side(side))),
+            (Side::Old, OldBytes::Same(old)) => {
+                let mut addrs = self.addrs();
+                addrs.position(|at| !self.memory.has_here(at, old))
+            }
+            (Side::Old, OldBytes::OfBatch(_, all)) => self.first_without(all),
+            (Side::New, _) => self.first_without(&self.new),
         };
-        unlike.map(|number| (number, self.writes().nth(number).or_abort(HAS_ALL)))
+        unlike.map(|number| (number, self.addrs().nth(number).or_abort(HAS_ALL)))
+    }
+
+    /// The number of the first site that does not hold its own of these bytes.
+    #[inline(always)] // As `unlike`.
+    fn first_without(&self, all: &[u8]) -> Option<usize> {
+        let mut each = self.addrs().zip(all.chunks_exact(self.site_len));
+        each.position(|(at, own)| !self.memory.has_here(at, own))
     }
 
     /// Writes the new bytes of every site.
     #[inline(always)] // As `unlike`.
     pub(super) fn write(&self) -> memory::Result<()> {
-        let mut writes = self.writes();
-        writes.try_for_each(|write| self.write_one(&write, Side::New))
+        let mut each = self.addrs().zip(self.new.chunks_exact(self.site_len));
+        each.try_for_each(|(at, new)| self.write_one(at, Side::New, new))
     }
 
     /// Writes the old bytes of every site that can be written: a refused write leaves bytes that the
     /// comparison afterwards finds.
     #[cold]
     pub(super) fn restore(&self) {
-        for write in self.writes() {
+        for (number, at) in self.addrs().enumerate() {
             // protection: roll-back-of-a-batch-goes-on
-            let _ = self.write_one(&write, Side::Old);
+            let _ = self.write_one(at, Side::Old, self.old_of(number));
         }
     }
 
     #[inline(always)] // As `unlike`.
-    fn write_one(&self, write: &BatchWrite<'_>, side: Side) -> memory::Result<()> {
+    #[cfg_attr(
+        not(all(test, target_arch = "x86_64")),
+        expect(unused_variables, reason = "tests let writes of one side fail")
+    )]
+    fn write_one(&self, at: CodeAddr, side: Side, bytes: &[u8]) -> memory::Result<()> {
         #[cfg(all(test, target_arch = "x86_64"))]
-        if failing::is_lost(&self.memory, write.at, (side, write.side(side)))? {
+        if failing::is_lost(&self.memory, at, (side, bytes))? {
             return Ok(());
         }
-        self.memory.write_here(write.at, write.side(side))
+        self.memory.write_here(at, bytes)
     }
 
     /// What the site at that address holds.
@@ -504,13 +489,13 @@ impl SiteBatch {
         self.rolled_back = Some(is_published);
     }
 
-    /// What a site is after a failed commit, unless that is what it should be.
-    fn fate(&self, write: &BatchWrite<'_>) -> Option<Fate> {
-        let holds = |side| self.memory.holds(write.at, write.side(side)) == Ok(true);
+    /// What the site of that number among them is after a failed commit, unless that is what it should be.
+    fn fate(&self, number: usize, at: CodeAddr) -> Option<Fate> {
+        let holds = |bytes| self.memory.holds(at, bytes) == Ok(true);
         match self.rolled_back? {
-            true if holds(Side::Old) => None,
+            true if holds(self.old_of(number)) => None,
             // protection: fates-are-looked-up (2)
-            true if holds(Side::New) => Some(Fate::New),
+            true if holds(self.new_of(number)) => Some(Fate::New),
             _ => Some(Fate::Unknown),
         }
     }
@@ -571,7 +556,7 @@ impl SiteBatch {
 
     /// Hands each site on as a change of its own, which was not made.
     pub(super) fn into_changes(self, states: &mut States, mut take: impl FnMut(SiteChange, SiteWrite)) {
-        for (number, write) in self.writes().enumerate() {
+        for (number, at) in self.addrs().enumerate() {
             let site = self.module.handle(self.first + number as u32);
             // protection: sites-of-failed-batches-have-states
             let index = states.index_of(&site, || Ok(())).ok();
@@ -588,8 +573,9 @@ impl SiteBatch {
                 change.exit_stubs.push(self.exit_stub_of(number));
             }
             change.until_run = self.until_run;
-            change.fate = self.fate(&write);
-            take(change, SiteWrite::new(write.at, write.old, write.new));
+            change.fate = self.fate(number, at);
+            let (old, new) = (self.old_of(number), self.new_of(number));
+            take(change, SiteWrite::new(at, old, new));
         }
     }
 }

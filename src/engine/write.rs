@@ -147,9 +147,9 @@ impl ChangeSet {
                 self.found.check(batch.begin())?;
             }
             // protection: old-bytes-of-batches-are-compared
-            if let Some((number, write)) = batch.unlike(side) {
-                let (unlike, expected) = (before + number, write.side(side).len());
-                let read = |into: &mut [u8]| batch.read(write.at, into);
+            if let Some((number, at)) = batch.unlike(side) {
+                let (unlike, expected) = (before + number, batch.site_len());
+                let read = |into: &mut [u8]| batch.read(at, into);
                 return Err(self.found.note_changed((unlike, side), expected, read));
             }
             before += batch.len();

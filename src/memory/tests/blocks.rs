@@ -140,7 +140,7 @@ fn a_block_goes_with_its_last_room_unless_it_is_the_only_one() {
 }
 
 #[test]
-fn a_block_for_many_has_rooms_for_them_as_far_as_a_slab_does() {
+fn a_block_for_many_has_rooms_for_them_up_to_a_length() {
     let made = |wanted: usize| {
         let (pool, _placed, code) = pool();
         let make = |_: CodeRange, count: u32| (vec![0x11; FORM.shared as usize], count);
@@ -152,11 +152,12 @@ fn a_block_for_many_has_rooms_for_them_as_far_as_a_slab_does() {
     };
     let (few, slab) = made(0);
     assert_eq!(
-        [few - 1, few, few + 1, 1000].map(|wanted| made(wanted).0),
-        [few, few, few + 1, 1000]
+        [few - 1, few, few + 1, 1000, 4000].map(|wanted| made(wanted).0),
+        [few, few, few + 1, 1000, 4000]
     );
-    let most = (slab - u64::from(FORM.shared)) / u64::from(FORM.room);
-    assert_eq!(made(100_000), (most as usize, slab));
+    let longest = 4 * slab;
+    let most = (longest - u64::from(FORM.shared)) / u64::from(FORM.room);
+    assert_eq!(made(100_000), (most as usize, longest));
 }
 
 #[test]

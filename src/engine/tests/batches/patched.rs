@@ -181,7 +181,8 @@ fn what_is_not_all_of_a_batch_is_in_none_afterwards() {
     }
 }
 
-/// A site that was changed more often than those of the batch behind it has none behind it.
+/// A site that was changed more often than those of the batch behind it, or has other exit stubs, has none
+/// behind it.
 #[test]
 fn a_site_that_is_otherwise_than_a_batch_is_not_over_it() {
     for holds in [[Holds::Call; 30], [Holds::Nops; 30]] {
@@ -197,18 +198,17 @@ fn a_site_that_is_otherwise_than_a_batch_is_not_over_it() {
                         false => transaction.prepare().unwrap().commit(),
                     }
                 };
-                some(HITS, &all[..4]).unwrap();
-                some(before, &all[3..4]).unwrap();
-                some(MISSES, &all[3..4]).unwrap();
-                // The site before the first of the batch is as it was before.
-                some(HITS, &all[5..]).unwrap();
-                some(HITS, &all[4..5]).unwrap();
-                some(before, &all[4..5]).unwrap();
-                some(MISSES, &all[4..]).unwrap();
-                some(HITS, &all[3..]).unwrap();
+                some(HITS, &all).unwrap();
+                let first = (0..30).find(|number| many.in_batch(*number));
+                assert_eq!(first, at_once.then_some(2));
+                some(before, &all[1..2]).unwrap();
+                some(MISSES, &all[1..2]).unwrap();
+                some(MISSES, &all).unwrap();
+                // The one behind it is as the others were.
+                assert_eq!([2, 3].map(|number| many.in_batch(number)), [false, at_once]);
             }
             let [at_once, singly] = &both;
-            assert_eq!(at_once.called(), singly.called());
+            assert_eq!(at_once.called().1, singly.called().1);
             assert_eq!(at_once.looks(), singly.looks());
         }
     }
@@ -313,6 +313,24 @@ fn bytes_that_somebody_else_changed_keep_a_batch_over_another_from_being_written
         publish(site.range());
         is_patched_as_before(&many, &held, stubs);
     }
+}
+
+/// What a later site of the transaction is refused for.
+#[test]
+fn a_batch_over_another_that_is_refused_leaves_the_exit_stubs() {
+    let (many, held, _) = patched();
+    let (_placed, other) = Many::registered(&many.engine, &[Holds::Nops]);
+    let other = other.sites().next().unwrap();
+    many.engine.invalidate_site(&other).unwrap();
+    let (stubs, batched) = (many.stubs(), many.batched());
+    let mut transaction = many.engine.transaction();
+    MISSES(&mut transaction, &many.sites()).unwrap();
+    transaction.patch_site(&other, &hands_on(7)).unwrap();
+    refused!(transaction.commit(), SiteInvalidated);
+    assert_eq!((many.stubs(), many.batched()), (stubs, batched));
+    assert!(many.sites().iter().map(bytes).eq(held));
+    many.commit(true, MISSES).unwrap();
+    assert_eq!(many.called().1.len(), 30);
 }
 
 #[test]
