@@ -645,7 +645,7 @@ fn sites_that_differ_are_in_no_batch_with_the_others() {
 /// Batches are no longer than blocks of exit stubs.
 #[test]
 fn more_sites_than_a_block_has_exit_stubs() {
-    let holds = [vec![Holds::Call; 5000], vec![Holds::Nops; 9000]].concat();
+    let holds = [vec![Holds::Call; 8400], vec![Holds::Nops; 100]].concat();
     let [at_once, singly] = [(); 2].map(|()| Many::released(&holds));
     assert_eq!(at_once.invalidate().unwrap(), singly.invalidate_singly());
     let batches = at_once.batches();
@@ -655,7 +655,7 @@ fn more_sites_than_a_block_has_exit_stubs() {
     assert!(in_none.count() <= batches + 4);
     at_once.call(0..holds.len());
     let stubs = at_once.stubs();
-    assert_eq!((stubs, stubs.1), (singly.stubs(), 14_000));
+    assert_eq!((stubs, stubs.1), (singly.stubs(), 8500));
     for (number, site) in at_once.sites().iter().enumerate() {
         let both = [&at_once, &singly].map(|many| bytes(&many.site(number)));
         assert_eq!(both[0][..1], both[1][..1]);
