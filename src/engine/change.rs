@@ -23,8 +23,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::Shared;
-use super::batch::{Filling, SiteBatch};
+use super::batch::{OpenBatches, SiteBatch};
 use super::exit_stub::{ExitStub, ExitStubList};
 use super::fault::FirstFault;
 use super::installed::{Held, Installed, InstalledRoom, Stub};
@@ -312,6 +311,8 @@ pub(super) struct ChangeSet {
     pub(super) changes: Vec<SiteChange>,
     /// Sites that have no change of their own, all of them quiescent: see [`super::batch`].
     pub(super) batches: Vec<SiteBatch>,
+    /// The same while the transaction is prepared.
+    pub(super) open: OpenBatches,
     /// The numbers of those that were committed.
     pub(super) installed_batches: Vec<u32>,
     /// In the order in which changes came; the same is there again where another was in between.
@@ -331,7 +332,7 @@ pub(super) struct ChangeSet {
     /// How many of these are of sites.
     pub(super) of_sites: usize,
     /// What is published of stubs and exit stubs, until that is behind what is of sites.
-    of_stubs: Vec<CodeRange>,
+    pub(super) of_stubs: Vec<CodeRange>,
     /// Whether the changes are in their order as they were added.
     is_sorted: bool,
     /// Whether some of them abandon code.
@@ -369,6 +370,7 @@ impl Default for ChangeSet {
         Self {
             changes: Vec::new(),
             batches: Vec::new(),
+            open: OpenBatches::default(),
             installed_batches: Vec::new(),
             modules: Vec::new(),
             writes: Vec::new(),
@@ -447,7 +449,7 @@ fn note(
 /// Adds a range to those that are published. One that begins near the end of the last, as rooms of one
 /// block and most sites of a batch do, is published with that and what is between them.
 #[inline]
-fn publish_too(ranges: &mut Vec<CodeRange>, range: CodeRange) {
+pub(super) fn publish_too(ranges: &mut Vec<CodeRange>, range: CodeRange) {
     let last = ranges.last_mut().filter(|last| last.start() <= range.start());
     if let Some(last) = last {
         let whole = CodeRange::new(last.start(), range.end().distance_from(last.start()) as u64);
@@ -492,9 +494,9 @@ impl ChangeSet {
     /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
     #[inline(always)] // Called, it copies the change once more.
     pub(super) fn add(&mut self, site: &Site, old: &Bytes) -> Boxed<()> {
-        let known = self.has_module(site) as usize;
+        let module = self.number_of_module(site);
         let (change, before) = self.changes.split_last_mut().expect("one has just been added");
-        change.module = (self.modules.len() - known) as u32;
+        change.module = module;
         let last = before.last();
         self.is_sorted &= last.is_none_or(|last| last.order() <= change.order());
         // Whether code is abandoned, which nobody may execute afterwards.
@@ -518,30 +520,10 @@ impl ChangeSet {
         note(&mut self.memories, (writes, ranges), (site, change), old)
     }
 
-    /// Adds a batch of at most so many sites behind this one, whose change was added last; returns how
-    /// many sites it has.
-    ///
-    /// # Errors
-    /// An exit stub cannot be made.
-    #[inline(never)] // Few transactions have batches.
-    pub(super) fn batch_behind(
-        &mut self,
-        site: &Site,
-        of: (&Shared, &States),
-        filling: &Filling<'_>,
-        most: u32,
-    ) -> Boxed<u32> {
-        let like = self.changes.last().expect("one has just been added");
-        let Some(batch) = SiteBatch::behind((site, like), of, filling, most)? else {
-            return Ok(0);
-        };
-        // protection: exit-stubs-of-batches-are-published
-        for range in batch.exit_stubs() {
-            publish_too(&mut self.of_stubs, range);
-        }
-        let len = batch.len() as u32;
-        self.batches.push(batch);
-        Ok(len)
+    /// The number of a site's module, which is kept last or will be next.
+    #[inline]
+    pub(super) fn number_of_module(&self, site: &Site) -> u32 {
+        (self.modules.len() - usize::from(self.has_module(site))) as u32
     }
 
     /// How many sites are changed.
@@ -621,6 +603,9 @@ impl ChangeSet {
         // protection: nothing-valid-is-an-error
         if let (Some(site), true, 0) = (self.invalidated.first(), self.changes.is_empty(), self.unchanged) {
             return Err(Error::SiteInvalidated { site: site.name() }.into());
+        }
+        if !self.open.is_empty() {
+            self.batches.extend(self.open.take());
         }
         // protection: changes-that-came-in-another-order-are-sorted
         if !self.is_sorted {

@@ -161,7 +161,8 @@ impl ChangeSet {
         for change in &mut self.changes {
             shared.release(mem::take(&mut change.exit_stubs), change.take_stub());
         }
-        for batch in self.batches.drain(..) {
+        // protection: stubs-of-refused-batches-are-freed
+        for batch in self.open.take().chain(self.batches.drain(..)) {
             batch.release(shared);
         }
     }
@@ -309,8 +310,10 @@ impl ChangeSet {
 
     #[inline(never)] // Few transactions ask.
     fn have_any_run(&self) -> bool {
-        // A batch is of the module of a change before it.
+        let mut batches = self.batches.iter();
+        // protection: modules-of-batches-are-looked-at
         self.changes.iter().any(|change| self.has_run(change))
+            || batches.any(|batch| batch.first_run().is_some())
     }
 
     /// Whether code may have run since its change was prepared as for code that has not.
@@ -322,7 +325,17 @@ impl ChangeSet {
     fn note_not_current(&mut self, states: &States) -> Noted {
         let mut changes = self.changes.iter().enumerate();
         let stale = changes.find(|(_, change)| !is_current(change, states) || self.has_run(change));
-        let (number, change) = stale.or_abort("one was found that is not current");
+        let Some((number, change)) = stale else {
+            let mut before = self.changes.len();
+            let mut batches = self.batches.iter();
+            let run = batches.find_map(|batch| {
+                let number = batch.first_run();
+                before += batch.len();
+                number.map(|number| before - batch.len() + number)
+            });
+            let run = run.or_abort("one was found that is not current");
+            return self.found.note(Fault::Stale(run));
+        };
         let fault = match states.at(change.index).map(|state| state.installed.status) {
             Some(Status::Lost) => Fault::Lost(number),
             _ => Fault::Stale(number),

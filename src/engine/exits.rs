@@ -350,11 +350,24 @@ impl ExitRooms {
         self.taken.extend(last.filter(|last| last.rooms.len() > 0));
     }
 
-    /// The rooms of that block, if some are left: whoever takes of them [notes](Self::note_taken) it.
-    pub(super) fn of_block(&mut self, block: &Arc<Block>) -> Option<&mut TakenRooms> {
+    /// The rooms of that block, if some are left, and they are in reach of `near`: whoever takes of them
+    /// [notes](Self::note_taken) it.
+    pub(super) fn of_block(
+        &mut self,
+        block: &Arc<Block>,
+        near: CodeRange,
+        stubs: &StubPool,
+    ) -> Option<&mut TakenRooms> {
         // protection: batches-take-rooms-of-their-block
-        let is_it = |last: &&mut TakenRooms| Arc::ptr_eq(last.rooms.block(), block);
-        self.taken.last_mut().filter(is_it)
+        let is_it = |taken: &TakenRooms| Arc::ptr_eq(taken.rooms.block(), block);
+        let at = self.taken.iter().rposition(is_it)?;
+        let last = self.taken.len() - 1;
+        self.taken.swap(at, last);
+        let are_near = |taken: &&mut TakenRooms| {
+            let form = taken.rooms.block().form();
+            taken.rooms.are_for(form, near, stubs)
+        };
+        self.taken.last_mut().filter(are_near)
     }
 
     /// Notes that so many rooms were taken of the block that was used last.

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
-use super::batch::{self, Filling};
+use super::batch::Filling;
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
@@ -58,9 +58,21 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
     states.expect_sites(of);
     let mut set = states.room();
     set.reserve(of);
+    let mut left = of;
     let collected = requests.try_each(|site, request, if_invalid, behind| {
         if since.is_some() {
             tell_progress(shared, &set, of);
+        }
+        left -= 1;
+        if may_batch && !set.open.is_empty() {
+            let joined = set.join_batch(&site, (shared, states), request, behind)?;
+            if let Some(others) = joined.checked_sub(1) {
+                if !set.has_module(&site) {
+                    set.keep_module(site, &mut states.kept_module);
+                }
+                left -= others as usize;
+                return Ok(others);
+            }
         }
         let index = states.index_of(&site, || shared.check_registered(&site))?;
         let room = states.installed_room.take();
@@ -68,20 +80,19 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         match preparation.change(request) {
             Ok(Some(used)) => {
                 let old = &preparation.old.bytes;
-                let filling = match may_batch && behind >= batch::FEWEST {
+                let filling = match may_batch && left > 0 {
                     true => preparation.filling(request),
                     false => None,
                 };
                 preparation.finish(index, used, set.next_change());
                 set.add(&site, old)?;
-                let batch = match filling {
-                    Some(filling) => set.batch_behind(&site, (shared, states), &filling, behind)?,
-                    None => 0,
-                };
+                if let Some(filling) = filling {
+                    set.open_batch(&site, states, (request, &filling), left);
+                }
                 if !set.has_module(&site) {
                     set.keep_module(site, &mut states.kept_module);
                 }
-                return Ok(batch);
+                return Ok(0);
             }
             Ok(None) => set.unchanged += 1,
             // protection: a-site-that-is-named-is-meant
@@ -348,8 +359,8 @@ impl<'a> Preparation<'a> {
         kind.or_else(|| self.kind(EXIT.outline()))
     }
 
-    /// What fills the sites that follow this one, for which the same is asked, if they are like it. `None`
-    /// where each needs more than a way to an exit stub of its own.
+    /// What fills the sites that come behind this one, for which the same is asked, if they are like it.
+    /// `None` where each needs more than a way to an exit stub of its own.
     #[inline(never)] // Few transactions ask.
     fn filling<'s>(&self, request: Request<&'s Sequence>) -> Option<Filling<'s>> {
         let (sequence, kind): (&Sequence, _) = match request {

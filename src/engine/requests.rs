@@ -63,6 +63,18 @@ impl<S> Request<S> {
         }
     }
 
+    /// The same with a reference to its sequence.
+    #[inline]
+    fn as_ref(&self) -> Request<&S> {
+        match self {
+            Self::Patch(sequence) => Request::Patch(sequence),
+            Self::Restore => Request::Restore,
+            Self::Invalidate => Request::Invalidate,
+            Self::Redirect(sequence) => Request::Redirect(sequence),
+            Self::Retarget(sequence) => Request::Retarget(sequence),
+        }
+    }
+
     /// The same with something else for the sequence.
     #[inline]
     fn map<T>(self, of: impl FnOnce(S) -> T) -> Request<T> {
@@ -73,6 +85,20 @@ impl<S> Request<S> {
             Self::Redirect(sequence) => Request::Redirect(of(sequence)),
             Self::Retarget(sequence) => Request::Retarget(of(sequence)),
         }
+    }
+}
+
+impl Request {
+    /// Whether another asks for the same.
+    pub(super) fn is(&self, other: Request<&Sequence>) -> bool {
+        self.as_ref() == other
+    }
+}
+
+impl Request<&Sequence> {
+    /// The same with a handle of the sequence.
+    pub(super) fn cloned(self) -> Request {
+        self.map(Sequence::clone)
     }
 }
 

@@ -333,7 +333,7 @@ impl States {
         match self.table.of(site.module()) {
             Some(places) => match places.get(site.key()) {
                 Some(StatePlace::State(index)) => return Ok(index),
-                Some(StatePlace::Batch(batch)) => return Ok(self.leave_batch(site, batch)),
+                Some(StatePlace::Batch(part)) => return Ok(self.leave_batch(site, part)),
                 None => {}
             },
             None => check_registered()?,
@@ -346,10 +346,10 @@ impl States {
         self.table.of(module)
     }
 
-    /// Gives a site a state that is in that batch.
+    /// Gives a site a state that is in that part of a batch.
     #[cold]
-    fn leave_batch(&mut self, site: &Site, batch: u32) -> StateIndex {
-        let (installed, exit_stub, facts) = self.batches.take_out(batch, site.key());
+    fn leave_batch(&mut self, site: &Site, part: u32) -> StateIndex {
+        let (installed, exit_stub, facts) = self.batches.take_out(part, site.key());
         let (index, lasting) = self.insert(site, Held::Own(Box::new(installed)));
         let lasting = lasting.insert(Lasting::new(site, facts, None));
         lasting.exit_stubs.push(exit_stub);
@@ -360,10 +360,10 @@ impl States {
     fn index(&mut self, key: SiteKey) -> Option<StateIndex> {
         match self.table.get(key)? {
             StatePlace::State(index) => Some(index),
-            StatePlace::Batch(batch) => {
+            StatePlace::Batch(part) => {
                 let site = self.table.site(key);
                 let site = site.expect("a module with a list has its sites");
-                Some(self.leave_batch(&site, batch))
+                Some(self.leave_batch(&site, part))
             }
         }
     }
@@ -402,7 +402,7 @@ impl States {
         let mut sites = self.table.iter();
         let found = sites.find(|(key, place)| match *place {
             StatePlace::State(index) => self.at(index).is_some_and(holds),
-            StatePlace::Batch(batch) => self.batches.has(batch, *key, addr),
+            StatePlace::Batch(part) => self.batches.has(part, *key, addr),
         });
         found.map(|(key, _)| key)
     }
@@ -688,8 +688,8 @@ impl States {
         let code = listed.map(|(key, place)| {
             let index = match place {
                 StatePlace::State(index) => index,
-                StatePlace::Batch(batch) => {
-                    let (_, exit_stub, _) = self.batches.take_out(batch, key);
+                StatePlace::Batch(part) => {
+                    let (_, exit_stub, _) = self.batches.take_out(part, key);
                     return SitesCode::of_exit_stub(key, exit_stub);
                 }
             };

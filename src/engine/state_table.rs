@@ -42,7 +42,7 @@ impl StateIndex {
 pub(super) enum StatePlace {
     /// It has a state, here.
     State(StateIndex),
-    /// It is in the batch of that number.
+    /// It is in a batch, in the part of that number.
     Batch(u32),
 }
 
@@ -60,7 +60,7 @@ pub(super) struct StateTable {
 pub(super) struct Places {
     module: Module,
     /// By the numbers of sites: one more than the number of the place; [`IN_BATCH`] more than the number
-    /// of a batch; 0 where there is none. Zeros that nobody has touched take no memory.
+    /// of a part of a batch; 0 where there is none. Zeros that nobody has touched take no memory.
     places: Box<[u32]>,
 }
 
@@ -103,12 +103,12 @@ impl StateTable {
         *place.expect("a module has as many sites as it says") = index.0 + 1;
     }
 
-    /// Says that sites of a registered module are in that batch.
-    pub(super) fn insert_batch(&mut self, module: &Module, sites: Range<u32>, batch: u32) {
+    /// Says that sites of a registered module are that part of a batch.
+    pub(super) fn insert_part(&mut self, module: &Module, sites: Range<u32>, part: u32) {
         let places = self.places(module);
         let places = places.get_mut(sites.start as usize..sites.end as usize);
         let places = places.or_abort("the sites of a batch are some of its module's");
-        places.fill(IN_BATCH + batch);
+        places.fill(IN_BATCH + part);
     }
 
     /// What is known of a registered module's sites.
@@ -188,10 +188,10 @@ impl Places {
         sites.take_while(|index| !self.has(*index)).count() as u32
     }
 
-    /// Whether all of these sites are in that batch.
-    pub(super) fn are_in(&self, batch: u32, sites: Range<u32>) -> bool {
+    /// Whether all of these sites are in that part of a batch.
+    pub(super) fn are_in(&self, part: u32, sites: Range<u32>) -> bool {
         let places = self.places.get(sites.start as usize..sites.end as usize);
-        places.is_some_and(|places| places.iter().all(|place| *place == IN_BATCH + batch))
+        places.is_some_and(|places| places.iter().all(|place| *place == IN_BATCH + part))
     }
 
     /// All that were changed, in ascending address.

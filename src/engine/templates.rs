@@ -606,12 +606,6 @@ impl Template {
         Some(())
     }
 
-    /// Whether it is filled with values, too.
-    pub(super) fn has_values(&self) -> bool {
-        let mut holes = self.holes.iter();
-        holes.any(|(_, source)| !matches!(source, FilledFrom::Target(_) | FilledFrom::End))
-    }
-
     /// The same with the values that code has which was made of it: what is left to be filled in is where
     /// it branches to.
     pub(super) fn with_values_of(&self, code: &[u8]) -> Self {

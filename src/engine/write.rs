@@ -147,9 +147,9 @@ impl ChangeSet {
                 self.found.check(batch.begin())?;
             }
             // protection: old-bytes-of-batches-are-compared
-            if let Some((number, at)) = batch.unlike(side) {
+            if let Some((number, (memory, at))) = batch.unlike(side) {
                 let (unlike, expected) = (before + number, batch.site_len());
-                let read = |into: &mut [u8]| batch.read(at, into);
+                let read = |into: &mut [u8]| memory.read(at, into);
                 return Err(self.found.note_changed((unlike, side), expected, read));
             }
             before += batch.len();

@@ -570,6 +570,22 @@ impl Site {
         (self.module.id(), self.module.0.sites.form_number(self.index))
     }
 
+    /// Whether another site is like it: they differ in their addresses, IDs and what their records say of
+    /// values. Of two modules, they held the same.
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        if self.module.is_same(&other.module) {
+            return self.form_key() == other.form_key();
+        }
+        let (form, of_other) = (self.form(), other.form());
+        // protection: sites-of-two-modules-are-compared
+        (form.reserved, form.overhang, form.recorded)
+            == (of_other.reserved, of_other.overhang, of_other.recorded)
+            && self.displaced() == other.displaced()
+            && self.shape() == other.shape()
+            && self.module.arch() == other.module.arch()
+            && self.module.trusts_live_outs() == other.module.trusts_live_outs()
+    }
+
     /// The memory in which it is.
     pub(crate) fn memory(&self) -> Result<&Arc<dyn CodeMemory>> {
         self.memory_at(self.addr())

@@ -28,6 +28,13 @@ pub(super) fn all() -> Vec<Speed> {
             engine.patch_site(site, &subject::hit(8 * number)).unwrap();
         }
     };
+    let patch_all = |engine: &Engine, sites: &[Site]| {
+        let (sequence, mut transaction) = (subject::hit(8), engine.transaction());
+        for site in sites {
+            transaction.patch_site(site, &sequence).unwrap();
+        }
+        transaction.commit().unwrap();
+    };
     let invalidate = |engine: &Engine, sites: &[Site]| {
         let mut functions = sites.to_vec();
         functions.dedup_by_key(|site| site.function().addr());
@@ -52,6 +59,10 @@ pub(super) fn all() -> Vec<Speed> {
         row(
             "memory of a site that is patched in place, more",
             taken(false, patch),
+        ),
+        row(
+            "the same, of all sites in one transaction",
+            taken(false, patch_all),
         ),
         row(
             "memory of a site that is invalidated, more",
