@@ -175,6 +175,7 @@ impl ExitTable {
 
     /// Writes the entry of a room of this block, which was [checked](Self::check_room), if it is free;
     /// whether it was. It has one user then.
+    #[inline(always)] // A call is 45 instructions of each site of a batch.
     fn claim(&self, room: &EmptyRoom<'_>, site: impl FnOnce() -> TableSite) -> bool {
         let entry = self.entry(room.number() as usize);
         // By a load and a store: an exchange waits for all that was written before it, in other exit stubs.

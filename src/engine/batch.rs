@@ -142,10 +142,27 @@ impl SiteBatch {
         })
     }
 
-    /// Where the sites are.
-    pub(super) fn sites(&self) -> impl Iterator<Item = CodeRange> {
-        let parts = self.parts.iter();
-        parts.flat_map(|part| ranges(&part.module, part.sites.clone(), self.site_len))
+    /// Hands on where the sites are, in runs of those between which there are less than so many bytes.
+    pub(super) fn each_run(&self, near: u64, mut take: impl FnMut(CodeRange)) {
+        let mut take = |start: u64, end: u64| {
+            let run = CodeRange::new(CodeAddr::new(start), end - start);
+            take(run.expect("sites that ascend end behind where the first of them starts"));
+        };
+        for part in &self.parts {
+            let (mut addrs, len) = (part.addrs().map(CodeAddr::get), self.site_len as u64);
+            let Some(first) = addrs.next() else {
+                continue;
+            };
+            let (mut start, mut end) = (first, first + len);
+            for at in addrs {
+                if at.saturating_sub(end) >= near {
+                    take(start, end);
+                    start = at;
+                }
+                end = at + len;
+            }
+            take(start, end);
+        }
     }
 
     /// The number of the first whose code may have run since it was prepared as code that has not.

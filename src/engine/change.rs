@@ -620,8 +620,9 @@ impl ChangeSet {
         // protection: sites-of-batches-are-published
         if !self.batches.is_empty() {
             let mut of_batches = Vec::new();
-            let sites = self.batches.iter().flat_map(SiteBatch::sites);
-            sites.for_each(|site| publish_too(&mut of_batches, site));
+            for batch in &self.batches {
+                batch.each_run(NEAR, |run| publish_too(&mut of_batches, run));
+            }
             self.ranges.append(&mut of_batches);
         }
         self.of_sites = self.ranges.len();

@@ -80,14 +80,14 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         match preparation.change(request) {
             Ok(Some(used)) => {
                 let old = &preparation.old.bytes;
-                let filling = match may_batch && left > 0 {
+                let filling = match may_batch && set.open.may_open(left) {
                     true => preparation.filling(request),
                     false => None,
                 };
                 preparation.finish(index, used, set.next_change());
                 set.add(&site, old)?;
                 if let Some(filling) = filling {
-                    set.open_batch(&site, states, (request, &filling), left);
+                    set.open_batch(&site, states, (request, &filling));
                 }
                 if !set.has_module(&site) {
                     set.keep_module(site, &mut states.kept_module);

@@ -89,17 +89,16 @@ impl Joining<'_> {
 }
 
 impl ChangeSet {
-    /// Opens a batch of sites like this one, whose change was added last; so many are still to come.
+    /// Opens a batch of sites like this one, whose change was added last.
     #[inline(never)] // Few transactions have batches.
     pub(in crate::engine) fn open_batch(
         &mut self,
         site: &Site,
         states: &States,
         filled: (Request<&Sequence>, &Filling<'_>),
-        left: usize,
     ) {
         let like = self.changes.last().expect("one has just been added");
-        self.open.open((site, like), states, filled, left);
+        self.open.open((site, like), states, filled);
     }
 
     /// Adds a site to an open batch, and those that follow it and get the same. Returns how many were added.
@@ -127,18 +126,20 @@ impl ChangeSet {
 }
 
 impl OpenBatches {
-    /// Opens one of sites that are like this one, of which a change has just been prepared, if so many
-    /// are still to come. They are not, where what fills them has no template yet, or each needs more.
+    /// Whether it is worth it to open one where so many sites are still to come.
+    #[inline]
+    pub(in crate::engine) fn may_open(&self, left: usize) -> bool {
+        left >= FEWEST && self.in_vain < MOST
+    }
+
+    /// Opens one of sites that are like this one, of which a change has just been prepared. None is opened
+    /// where what fills them has no template yet, or each needs more.
     fn open(
         &mut self,
         like: (&Site, &SiteChange),
         states: &States,
         (request, filling): (Request<&Sequence>, &Filling<'_>),
-        left: usize,
     ) {
-        if left < FEWEST || self.in_vain >= MOST {
-            return;
-        }
         if let Some(open) = OpenBatch::like(like, states, request, filling) {
             self.all.push(open);
             self.in_vain += 1;
@@ -378,7 +379,7 @@ impl OpenBatch {
         let rooms = batch.rooms.get(before..).expect(super::HAS_ALL);
         rooms.iter().for_each(|_| batch.new.extend_from_slice(code));
         let new = batch.new.get_mut(before * len..).expect(super::HAS_ALL);
-        let room = |number: &u32| batch.block.room(*number).start();
+        let room = |number: &u32| batch.block.room_at(*number);
         let ranges = || ranges(module, sites.clone(), len).zip(rooms);
         let unfilled = ranges().zip(new.chunks_exact_mut(len));
         let fill_in = |((site, number), code)| branch.fill_in(site, room(number), code);
@@ -409,7 +410,7 @@ impl OpenBatch {
         let Some(number) = self.batch.rooms.get(before) else {
             return Ok(());
         };
-        let at = self.batch.block.room(*number).start();
+        let at = self.batch.block.room_at(*number);
         let (kind, end) = (self.batch.exit_stub.0, first.end());
         let request = ExitRequest {
             site: first,

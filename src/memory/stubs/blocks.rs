@@ -107,10 +107,15 @@ impl Block {
 
     /// The bytes of the room of that number.
     pub(crate) fn room(&self, number: u32) -> CodeRange {
-        let before = u64::from(self.form.shared) + u64::from(number) * u64::from(self.form.room);
-        let start = CodeAddr::new(self.range.start().get() + before);
-        let room = CodeRange::new(start, self.form.room.into());
+        let room = CodeRange::new(self.room_at(number), self.form.room.into());
         room.expect("a room lies in its block, which has an end")
+    }
+
+    /// Where the room of that number begins.
+    #[inline]
+    pub(crate) fn room_at(&self, number: u32) -> CodeAddr {
+        let before = u64::from(self.form.shared) + u64::from(number) * u64::from(self.form.room);
+        CodeAddr::new(self.range.start().get() + before)
     }
 
     /// The room of that number, which is in use, to be freed.
