@@ -191,20 +191,18 @@ fn sites_of_other_modules_that_differ_are_in_no_batch_with_the_others() {
 fn sites_of_modules_that_are_not_registered_are_refused() {
     let several = Several::new(&[MIXED; 8]);
     several.release();
-    let gone = Many::registered(several.engine(), MIXED).1;
-    let sites: Vec<_> = gone.sites().collect();
+    let (_placed, gone) = Many::registered(several.engine(), MIXED);
+    let mut transaction = several.engine().transaction();
+    let sites = several.0.iter().flat_map(Many::sites);
+    for site in sites.chain(gone.sites()) {
+        transaction.invalidate_site(&site).unwrap();
+    }
+    // After it was asked for.
     // SAFETY: no thread executes the code.
     let proof = unsafe { GracePeriod::promise() };
     several.engine().unregister(gone, &proof).unwrap();
-    let mut transaction = several.engine().transaction();
-    for site in several.0.iter().flat_map(Many::sites) {
-        transaction.invalidate_site(&site).unwrap();
-    }
-    let refused = sites
-        .iter()
-        .try_for_each(|site| transaction.invalidate_site(site).map(drop));
-    let refused = refused.and_then(|()| transaction.commit());
-    refused!(refused, Site(SiteForeign));
+    refused!(transaction.commit(), Site(SiteForeign));
+    drop(transaction);
     let stats = several.engine().stub_stats();
     assert_eq!((several.0[0].batches(), stats.in_use), (0, 0));
     several.commit(true, None).unwrap();
