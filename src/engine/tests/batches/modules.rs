@@ -192,6 +192,7 @@ fn sites_of_modules_that_are_not_registered_are_refused() {
     let several = Several::new(&[MIXED; 8]);
     several.release();
     let (_placed, gone) = Many::registered(several.engine(), MIXED);
+    gone.release();
     let mut transaction = several.engine().transaction();
     let sites = several.0.iter().flat_map(Many::sites);
     for site in sites.chain(gone.sites()) {
