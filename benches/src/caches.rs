@@ -56,7 +56,7 @@ pub(crate) fn engine(exits: impl Exits + 'static) -> Engine {
     Engine::builder().world(world).exits(exits).build().unwrap()
 }
 
-fn object_of(miss: &Miss<'_, '_>) -> Object {
+pub(crate) fn object_of(miss: &Miss<'_, '_>) -> Object {
     let at = miss.arg(0).unwrap().u64().unwrap() as *const Object;
     // SAFETY: the loops pass objects.
     unsafe { *at }

@@ -1,5 +1,5 @@
-//! Misses: from a call that misses to its return, with the entry installed; and the part of that which
-//! comes behind the lookup's result.
+//! Misses: from a call that misses to its return, with the entry installed; and the part of that from the
+//! lookup's result to the installed entry.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use patchpoint::publish::GracePeriod;
 use patchpoint::sequence::{Field, Sequence, Target, arg, result};
 use patchpoint::site::Module;
 
-use crate::caches::{engine, get, learn, objects, patient, site_of};
+use crate::caches::{engine, get, learn, object_of, objects, patient, site_of};
 use crate::measure::{Effort, Figure, interleave, time};
 use crate::report::Row;
 use crate::subject::{self, INLINE_CACHE};
@@ -37,6 +37,14 @@ fn learn_and_note<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
     learn
 }
 
+/// The same result, of which nothing is learnt.
+fn note<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
+    let object = object_of(miss);
+    miss.set_result(object.property).unwrap();
+    FOUND.set(Some(Instant::now()));
+    Learn::Nothing
+}
+
 fn make<L>(lookup: L, live: bool) -> Made
 where
     L: for<'f> Fn(&mut Miss<'_, 'f>) -> Learn<'f> + Send + Sync + 'static,
@@ -54,19 +62,19 @@ where
 
 /// Misses from call to return. Emptying the cache again is not counted.
 fn missed(made: &Made) -> Duration {
-    each_miss(made, |miss| time(miss))
+    each_miss(made, 1, |miss| time(miss))
 }
 
-/// The same from the result of a lookup that notes when it has it.
-fn handled(made: &Made) -> Duration {
-    each_miss(made, |miss| {
+/// The same from the result of a lookup that notes when it has it. So many entries are installed by each.
+fn behind_the_lookup(made: &Made, entries: usize) -> Duration {
+    each_miss(made, entries, |miss| {
         miss();
         // Taken, so that a call that did not miss is not measured from the one before.
         FOUND.take().expect("the call has missed").elapsed()
     })
 }
 
-fn each_miss(made: &Made, timed: impl Fn(&dyn Fn()) -> Duration) -> Duration {
+fn each_miss(made: &Made, entries: usize, timed: impl Fn(&dyn Fn()) -> Duration) -> Duration {
     let (engine, caches, module, cache) = made;
     let (objects, _) = objects();
     let get = get(module.function("get").unwrap().entry().unwrap());
@@ -74,7 +82,7 @@ fn each_miss(made: &Made, timed: impl Fn(&dyn Fn()) -> Duration) -> Duration {
     for object in &objects[..ROUNDS] {
         caches.reset_one(cache).unwrap();
         took += timed(&|| assert_eq!(get(black_box(object)), object.property));
-        assert_eq!(cache.entries().len(), 1);
+        assert_eq!(cache.entries().len(), entries);
     }
     reclaim(engine);
     took
@@ -105,11 +113,20 @@ fn patched(made: &Made) -> Duration {
     took
 }
 
-/// From a lookup's result to the return of the call that missed, which finds the entry installed: in
-/// place, and of a live site.
-pub(crate) fn figures() -> [Figure; 2] {
-    let [in_place, live] = [make(learn_and_note, false), make(learn_and_note, true)];
-    interleave(EFFORT, [&mut || handled(&in_place), &mut || handled(&live)])
+/// From a lookup's result to the installed entry, in place and of a live site; and what is in neither, the
+/// way back from there to the return of the call that missed. That is measured with a lookup of which nothing
+/// is learnt, in turn with each.
+pub(crate) fn figures() -> [Figure; 3] {
+    let learning = [make(learn_and_note, false), make(learn_and_note, true)];
+    let others = [make(note, false), make(note, true)];
+    let installed = |live: usize| {
+        let back = behind_the_lookup(&others[live], 0);
+        behind_the_lookup(&learning[live], 1).saturating_sub(back)
+    };
+    let ours: [&mut dyn FnMut() -> Duration; 3] = [&mut || installed(0), &mut || installed(1), &mut || {
+        behind_the_lookup(&others[1], 0)
+    }];
+    interleave(EFFORT, ours)
 }
 
 /// All of them.
