@@ -358,3 +358,172 @@ fn where_all_sites_differ_none_is_in_a_batch() {
     assert_eq!(both[0].in_batches(), 0);
     assert_eq!(both[0].looks(), both[1].looks());
 }
+
+/// Numbers that look random, and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % most
+    }
+}
+
+/// What is asked for of some sites.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Hits,
+    Misses,
+    Deoptimizes,
+    Restored,
+    Invalidated,
+}
+
+/// Transactions over runs of sites, in any order, some of which cannot be written; and sites that are asked about in
+/// between.
+#[test]
+fn any_transactions_come_to_the_same_at_once_and_prepared_first() {
+    let guard = |number: u64, target| {
+        Sequence::new()
+            .guard_eq(arg(0), number, target)
+            .mov(result(), arg(0))
+    };
+    let [hits, misses] = [7, 8].map(|number| guard(number, Target::Miss));
+    let deoptimizes = guard(8, Target::Deopt);
+    let (mut batched, mut over, mut failed) = (0, 0, 0);
+    for seed in 0..24 {
+        let mut dice = Dice(seed);
+        let holds: Vec<Vec<Holds>> = (0..1 + dice.below(5))
+            .map(|_| {
+                let kinds = [Holds::Call, Holds::Nops, Holds::OtherCall, Holds::LongNops];
+                let [one, other] = [(); 2].map(|()| kinds[dice.below(4)]);
+                let mixed = dice.below(3) == 0;
+                let of = |number: usize| if mixed && number % 2 == 1 { other } else { one };
+                (0..8 + dice.below(20)).map(of).collect()
+            })
+            .collect();
+        let holds: Vec<&[Holds]> = holds.iter().map(Vec::as_slice).collect();
+        let both = [(); 2].map(|()| Several::new(&holds));
+        // What was invalidated is asked for no more.
+        let mut gone = std::collections::BTreeSet::new();
+        for _ in 0..24 {
+            // A module's code begins to be run.
+            let released = dice.below(2 * holds.len());
+            for several in &both {
+                several
+                    .0
+                    .get(released)
+                    .into_iter()
+                    .for_each(|many| many.module.release());
+            }
+            let mut asked: Vec<(usize, usize, usize, Asked)> = Vec::new();
+            let one = dice.below(10);
+            for _ in 0..1 + dice.below(4) {
+                let module = dice.below(holds.len());
+                let len = holds[module].len();
+                let first = if dice.below(2) == 0 { 0 } else { dice.below(len) };
+                let end = if dice.below(2) == 0 {
+                    len
+                } else {
+                    first + 1 + dice.below(len - first)
+                };
+                let what = match one {
+                    0..=3 => Asked::Hits,
+                    4..=6 => Asked::Misses,
+                    7 => Asked::Deoptimizes,
+                    8 => Asked::Restored,
+                    _ if dice.below(4) == 0 => Asked::Invalidated,
+                    _ => Asked::Misses,
+                };
+                let is_free = |(of, from, to, _): &(usize, usize, usize, Asked)| {
+                    *of != module || end <= *from || *to <= first
+                };
+                if asked.iter().all(is_free) {
+                    asked.push((module, first, end, what));
+                }
+            }
+            let fails = (dice.below(6) == 0).then(|| Fails::Once(dice.below(30) as u32));
+            let transactions = both.each_ref().map(|several| {
+                let mut transaction = several.engine().transaction();
+                for (module, first, end, what) in &asked {
+                    for site in &several.0[*module].sites()[*first..*end] {
+                        if gone.contains(&(*module, site.key().index)) {
+                            continue;
+                        }
+                        match what {
+                            Asked::Hits => transaction.patch_site(site, &hits),
+                            Asked::Misses => transaction.patch_site(site, &misses),
+                            Asked::Deoptimizes => transaction.patch_site(site, &deoptimizes),
+                            Asked::Restored => transaction.restore(site),
+                            Asked::Invalidated => transaction.invalidate_site(site),
+                        }
+                        .unwrap();
+                    }
+                }
+                transaction
+            });
+            let [mut at_once, mut singly] = transactions;
+            let before = both[0].batched();
+            failing::set(Side::New, fails);
+            let committed = at_once.commit();
+            let has_failed = fails.is_some() && failing::set(Side::New, None).is_none();
+            match committed {
+                Ok(receipt) => assert_eq!(
+                    singly.prepare().unwrap().commit().unwrap(),
+                    receipt,
+                    "{seed}: {asked:?}"
+                ),
+                Err(Error::Memory(_)) if has_failed => failed += 1,
+                Err(error) => panic!("{seed}: {asked:?}: {error}"),
+            }
+            for (module, first, end, _) in asked.iter().filter(|asked| matches!(asked.3, Asked::Invalidated))
+            {
+                gone.extend((*first..*end).map(|number| (*module, number as u32)));
+            }
+            let now = both[0].batched();
+            batched += now.iter().map(Vec::len).sum::<usize>();
+            let stayed = asked.iter().map(|(module, first, end, _)| {
+                let in_both =
+                    |number: &usize| before[*module].contains(number) && now[*module].contains(number);
+                (*first..*end).filter(in_both).count()
+            });
+            over += stayed.sum::<usize>();
+            for (one, other) in both[0].0.iter().zip(&both[1].0) {
+                assert_eq!(one.called().1, other.called().1, "{seed}: {asked:?}");
+                let number = dice.below(one.holds.len());
+                if dice.below(3) == 0 {
+                    let [status, other] = [one, other].map(|many| many.engine.status(&many.site(number)));
+                    assert_eq!(status, other, "{seed}: {asked:?}");
+                }
+            }
+        }
+        assert_eq!(both[0].looks(), both[1].looks(), "{seed}");
+        assert_eq!(
+            both[0].engine().stub_stats().in_use,
+            both[1].engine().stub_stats().in_use,
+            "{seed}"
+        );
+        let [at_once, singly] = both;
+        for several in [at_once, singly] {
+            let engine = several.engine().clone();
+            several.0.into_iter().for_each(|many| _ = many.unregister());
+            assert_eq!(
+                (
+                    engine.shared.states.lock().batches.len(),
+                    engine.stub_stats().in_use
+                ),
+                (0, 0)
+            );
+        }
+    }
+    println!(
+        "{batched} times a site was in a batch, {over} times in one over another; {failed} transactions failed"
+    );
+    assert!(
+        batched > 1000 && over > 100 && failed > 5,
+        "{batched}, {over}, {failed}"
+    );
+}
