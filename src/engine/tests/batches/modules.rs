@@ -93,6 +93,8 @@ impl Several {
                 )
             });
             drop(states);
+            // One that was to be changed, and was not, may have a state.
+            let of_state = of_state.filter(|(_, generation, ..)| *generation > 0);
             let entries = journal.iter().filter(|entry| entry.site == site.key());
             let entries = entries.map(|entry| {
                 assert_eq!(entry.name.as_ref().unwrap().addr, site.addr());
@@ -500,7 +502,10 @@ fn any_transactions_come_to_the_same_at_once_and_prepared_first() {
                 }
             }
         }
-        assert_eq!(both[0].looks(), both[1].looks(), "{seed}");
+        let looks = both.each_ref().map(Several::looks);
+        for (number, (one, other)) in looks[0].iter().zip(&looks[1]).enumerate() {
+            assert_eq!(one, other, "{seed}: {number}");
+        }
         assert_eq!(
             both[0].engine().stub_stats().in_use,
             both[1].engine().stub_stats().in_use,
