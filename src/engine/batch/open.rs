@@ -146,8 +146,8 @@ impl OpenBatches {
         }
     }
 
-    /// Adds a site, and those that follow it, to one of them. Returns how many sites were added, and where
-    /// the exit stubs are that were made for them.
+    /// Adds a site, and those that follow it, to one of them. Returns how many sites were added; `made` is
+    /// told where the exit stubs are that were made for them.
     ///
     /// # Errors
     /// An exit stub cannot be made; the module of the site is not registered.
@@ -164,8 +164,11 @@ impl OpenBatches {
         let (before, len) = (open.batch.made().len(), open.batch.len());
         open.add(of, joining)?;
         open.batch.exit_stubs(before).for_each(made);
-        self.in_vain = 0;
-        Ok((open.batch.len() - len) as u32)
+        let joined = open.batch.len() - len;
+        if joined > 0 {
+            self.in_vain = 0;
+        }
+        Ok(joined as u32)
     }
 
     /// Whether there are none.

@@ -214,6 +214,24 @@ fn a_site_that_is_otherwise_than_a_batch_is_not_over_it() {
     }
 }
 
+/// Sites that were changed one by one have states: none joins another in a batch, and it is not tried for ever.
+#[test]
+fn sites_that_have_states_are_in_no_batch() {
+    for holds in all_kinds() {
+        let both = [(); 2].map(|()| Many::released(&holds));
+        for (many, at_once) in both.iter().zip([true, false]) {
+            for site in many.sites() {
+                many.engine.patch_site(&site, &hands_on(7)).unwrap();
+            }
+            many.commit(at_once, MISSES).unwrap();
+            assert_eq!(many.batches(), 0);
+        }
+        let [at_once, singly] = &both;
+        assert_eq!(at_once.called().1, singly.called().1);
+        assert_eq!(at_once.looks(), singly.looks());
+    }
+}
+
 /// Sites of which the records say something else have no template in common.
 #[test]
 fn sites_with_other_records_are_in_no_batch_with_the_others() {
