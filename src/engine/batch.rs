@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub(super) use self::open::{Filling, OpenBatches};
+pub(super) use self::open::{FEWEST, Filling, OpenBatches};
 use super::Shared;
 use super::change::{Side, SiteChange, SiteWrite};
 use super::exit_stub::{ExitStub, ExitStubCode, ExitStubKind, RoomExit};

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
-use super::batch::Filling;
+use super::batch::{self, Filling};
 use super::change::{ChangeSet, OldStub, SiteChange};
 use super::commit::Prepared;
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
@@ -48,10 +48,11 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
     let shared = &engine.shared;
     let grace_period = conditions.grace_period;
     let since = shared.observers.now();
+    let of = requests.count();
     // Observers are told of each site, and a world that looks for threads of each.
     // protection: batches-are-committed-at-once
-    let may_batch = conditions.at_once && since.is_none() && !shared.stops_anywhere && !AHEAD;
-    let of = requests.count();
+    let may_batch =
+        of > batch::FEWEST && conditions.at_once && since.is_none() && !shared.stops_anywhere && !AHEAD;
     // protection: commits-are-filed-by-who-prepares
     states.file();
     states.retired.make_room(of);
@@ -63,7 +64,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         if since.is_some() {
             tell_progress(shared, &set, of);
         }
-        left -= 1;
+        left -= usize::from(may_batch);
         if may_batch && !set.open.is_empty() {
             let joined = set.join_batch(&site, (shared, states), request, behind)?;
             if let Some(others) = joined.checked_sub(1) {

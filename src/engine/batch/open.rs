@@ -32,7 +32,7 @@ use crate::site::Site;
 const FIRST: u64 = 1;
 
 /// A batch is opened where so many sites are still to be changed: of fewer, a change for each takes less.
-const FEWEST: usize = 4;
+pub(in crate::engine) const FEWEST: usize = 4;
 
 /// So many that were opened last are looked at for each site: functions have sites of some forms.
 const MOST: usize = 8;
