@@ -316,6 +316,56 @@ fn exit_stubs_of_a_batch_resume_at_their_own_sites_wherever_their_rooms_are() {
     }
 }
 
+/// Sites that get one sequence are a batch where its only distance is that to their exit stubs.
+#[test]
+fn sites_of_a_batch_that_are_patched_go_to_their_own_exit_stubs() {
+    let lab = Lab::new();
+    let functions: Vec<Written> = (0..80).map(identity).collect();
+    let text = Text::new(&functions);
+    let module = register_alias(&lab, &text, &functions);
+    module.release();
+    let in_batches = |number: u64| {
+        let sequence = Sequence::new().guard_eq(arg(0), number, Target::Deopt);
+        let sequence = sequence.mov(result(), arg(0));
+        let mut transaction = lab.engine.transaction();
+        for site in module.sites() {
+            transaction.patch_site(&site, &sequence).unwrap();
+        }
+        assert_eq!(transaction.commit().unwrap().sites, 80);
+        lab.engine.shared.states.lock().batches.len()
+    };
+    let deopts = || lab.deopts.load(Ordering::Relaxed);
+    for round in 0..4_u64 {
+        let (number, before) = (7 + round % 2, deopts());
+        println!("{} batches in round {round}", in_batches(number));
+        for (called, site) in (1..).zip(module.sites()) {
+            match number {
+                7 => assert_eq!((call(&site, 7), deopts()), (7, before)),
+                _ => {
+                    call(&site, 7);
+                    assert_eq!(deopts(), before + called);
+                    assert_eq!(call(&site, 8), 8);
+                }
+            }
+        }
+        // Of some, somebody asks for the state.
+        let asked = module.sites().nth(round as usize * 7).unwrap();
+        assert_eq!(lab.engine.status(&asked), Status::Patched);
+    }
+    let batches = lab.engine.shared.states.lock().batches.len();
+    assert!(
+        batches > 0
+            || !cfg!(any(
+                target_arch = "x86_64",
+                target_arch = "aarch64",
+                target_arch = "s390x"
+            ))
+    );
+    lab.engine
+        .invalidate(&module.functions().next().unwrap())
+        .unwrap();
+}
+
 /// An instruction that depends on where it is, of as many bytes as what was copied before.
 #[test]
 #[cfg(target_arch = "x86_64")]
