@@ -48,10 +48,18 @@ pub(super) fn all() -> Vec<Speed> {
         ),
         alone(
             "100,000 sites patched in one transaction, per site, the first time",
-            large(false),
+            large(false, 1),
             300.0,
         ),
-        alone("the same again, with other values", large(true), 300.0),
+        alone("the same again, with other values", large(true, 1), 300.0),
+        Speed {
+            goal: Goal::None,
+            ..alone(
+                "the first time, each site with other values than the one before",
+                large(false, 64),
+                300.0,
+            )
+        },
         Speed::against(
             "settle 1000 sites after their grace period, per site",
             [settling, bare],
@@ -142,18 +150,21 @@ fn least(sites: usize) -> impl FnMut() -> Duration {
     }
 }
 
-/// A transaction over all sites of a large module, which were never changed, or once before.
-fn large(again: bool) -> [Figure; 2] {
+/// A transaction over all sites of a large module, which were never changed, or once before. They get so many
+/// sequences in turn.
+fn large(again: bool, sequences: i32) -> [Figure; 2] {
     let made = SyntheticModules::new(SITES, 1);
     let effort = Effort {
         batches: 5,
         operations: SITES,
     };
     let patch = |engine: &Engine, sites: &[Site], at| -> Receipt {
-        let sequence = subject::hit(at);
+        let sequences: Vec<_> = (0..sequences)
+            .map(|number| subject::hit(at + 8 * number))
+            .collect();
         let mut transaction = engine.transaction();
-        for site in sites {
-            transaction.patch_site(site, &sequence).unwrap();
+        for (site, sequence) in sites.iter().zip(sequences.iter().cycle()) {
+            transaction.patch_site(site, sequence).unwrap();
         }
         transaction.commit().unwrap()
     };
