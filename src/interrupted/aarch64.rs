@@ -41,6 +41,26 @@ pub(crate) fn trap(_at: u64, _first: u8) -> &'static [u8] {
 /// Whether the words around a saved program counter are those of a thread in user mode; `word`
 /// reads the one so many words behind the counter.
 pub(crate) fn is_saved(word: impl Fn(isize) -> Option<u64>) -> bool {
-    // PSTATE: of EL0, in 64-bit state, nothing masked (Arm ARM, C5.2.19).
-    word(1).is_some_and(|state| state & 0xffff_ffff_000f_e3ff == 0)
+    // PSTATE: of EL0, in 64-bit state, nothing masked (Arm ARM, C5.2.19). A word of zeros is one, too, so another mark is
+    // asked for: behind it, after padding, the first record is that of the vector registers (Linux:
+    // arch/arm64/include/uapi/asm/sigcontext.h, and the order in arch/arm64/kernel/signal.c).
+    const FPSIMD_MAGIC: u32 = 0x4650_8001;
+    let is_user = |state: u64| state & 0xffff_ffff_000f_e3ff == 0;
+    word(1).is_some_and(is_user) && word(3).is_some_and(|record| record as u32 == FPSIMD_MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What lies on a stack by chance: an address in a site, with zeros behind it.
+    #[test]
+    fn zeros_are_no_saved_state() {
+        assert!(!is_saved(|_| Some(0)));
+        assert!(!is_saved(|_| None));
+        let user = |magic: u64| move |offset: isize| Some(if offset == 3 { magic } else { 0x6000_0000 });
+        assert!(is_saved(user(0x210_4650_8001)));
+        assert!(!is_saved(user(0x210_4650_8002)));
+        assert!(!is_saved(|_| Some(0x210_4650_8001)));
+    }
 }
