@@ -37,7 +37,7 @@ fn learn_and_note<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
     learn
 }
 
-/// The same result, of which nothing is learnt.
+/// The same result, of which the cache keeps nothing.
 fn note<'f>(miss: &mut Miss<'_, 'f>) -> Learn<'f> {
     let object = object_of(miss);
     miss.set_result(object.property).unwrap();
@@ -114,8 +114,8 @@ fn patched(made: &Made) -> Duration {
 }
 
 /// From a lookup's result to the installed entry, in place and of a live site; and what is in neither, the
-/// way back from there to the return of the call that missed. That is measured with a lookup of which nothing
-/// is learnt, in turn with each.
+/// way back from there to the return of the call that missed. That is measured with a lookup of which the
+/// cache keeps nothing, in turn with each.
 pub(crate) fn figures() -> [Figure; 3] {
     let learning = [make(learn_and_note, false), make(learn_and_note, true)];
     let others = [make(note, false), make(note, true)];

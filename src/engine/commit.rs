@@ -326,13 +326,12 @@ impl ChangeSet {
         let mut changes = self.changes.iter().enumerate();
         let stale = changes.find(|(_, change)| !is_current(change, states) || self.has_run(change));
         let Some((number, change)) = stale else {
-            let mut before = self.changes.len();
-            let mut batches = self.batches.iter();
-            let run = batches.find_map(|batch| {
-                let number = batch.first_run();
-                before += batch.len();
-                number.map(|number| before - batch.len() + number)
+            let mut batches = self.batches.iter().scan(self.changes.len(), |behind, batch| {
+                let before = *behind;
+                *behind += batch.len();
+                Some((before, batch))
             });
+            let run = batches.find_map(|(before, batch)| Some(before + batch.first_run()?));
             let run = run.or_abort("one was found that is not current");
             return self.found.note(Fault::Stale(run));
         };

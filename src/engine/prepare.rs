@@ -110,6 +110,9 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         Ok(0)
     });
     states.expect_sites(0);
+    if may_batch {
+        states.give_room_back();
+    }
     states.exit_rooms.get_mut().keep_few(&shared.stubs);
     if let Err(error) = collected.and_then(|()| set.seal(states, shared.level)) {
         // protection: stubs-of-refused-transactions-are-freed

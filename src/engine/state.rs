@@ -382,6 +382,13 @@ impl States {
         self.exit_rooms.get_mut().expect(len);
     }
 
+    /// Gives room back that was made for the states of sites which are in batches.
+    pub(super) fn give_room_back(&mut self) {
+        let most = 2 * self.places.len() + MANY;
+        self.places.shrink_to(most);
+        self.lasting.shrink_to(most);
+    }
+
     /// Makes the state of a site that has not been changed yet.
     #[inline(never)]
     fn insert_unchanged(&mut self, site: &Site) -> Result<StateIndex> {
@@ -636,7 +643,7 @@ impl States {
                 self.file_batches(&set);
             }
             self.kept_module = set.take_module();
-            if set.changes.len() <= MANY {
+            if set.changes.capacity() < 2 * MANY {
                 set.clear(&mut self.installed_room, self.live_room.get_mut());
                 self.spare = Some(set);
             }

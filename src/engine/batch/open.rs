@@ -6,6 +6,7 @@
 //! module and do so too.
 
 use std::cell::Cell;
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -34,8 +35,11 @@ const FIRST: u64 = 1;
 /// A batch is opened where so many sites are still to be changed: of fewer, a change for each takes less.
 pub(in crate::engine) const FEWEST: usize = 4;
 
-/// So many that were opened last are looked at for each site: functions have sites of some forms.
+/// So many are looked at for each site: functions have sites of some forms.
 const MOST: usize = 8;
+
+/// Once as many were opened in vain, one is opened for each so many sites: to open one is a quarter of a change.
+const SELDOM: usize = 64;
 
 /// What the sites of a batch are filled with, each with the way to its own exit stub.
 pub(in crate::engine) struct Filling<'s> {
@@ -49,9 +53,13 @@ pub(in crate::engine) struct Filling<'s> {
 /// Those of a transaction.
 #[derive(Default)]
 pub(in crate::engine) struct OpenBatches {
-    /// The one that was opened last comes last.
+    /// Those that are looked at, no two of which a site could join.
     all: Vec<OpenBatch>,
-    /// How many were opened since a site has joined one: where sites differ, it is not tried for ever.
+    /// Those that sites have joined, and none does any more.
+    closed: Vec<SiteBatch>,
+    /// How often one was closed: which place the next one gets.
+    closed_ever: usize,
+    /// How many were opened since enough sites have joined one: where sites differ, few are.
     in_vain: usize,
 }
 
@@ -129,7 +137,7 @@ impl OpenBatches {
     /// Whether it is worth it to open one where so many sites are still to come.
     #[inline]
     pub(in crate::engine) fn may_open(&self, left: usize) -> bool {
-        left >= FEWEST && self.in_vain < MOST
+        left >= FEWEST && (self.in_vain < MOST || left % SELDOM == 0)
     }
 
     /// Opens one of sites that are like this one, of which a change has just been prepared. None is opened
@@ -140,10 +148,20 @@ impl OpenBatches {
         states: &States,
         (request, filling): (Request<&Sequence>, &Filling<'_>),
     ) {
-        if let Some(open) = OpenBatch::like(like, states, request, filling) {
+        let Some(open) = OpenBatch::like(like, states, request, filling) else {
+            return;
+        };
+        self.in_vain += 1;
+        // One that the site could have joined has no rooms left.
+        let full = self.all.iter().position(|open| open.is_for(like.0, request));
+        let turn = (self.all.len() == MOST).then_some(self.closed_ever % MOST);
+        let Some(place) = full.or(turn).and_then(|at| self.all.get_mut(at)) else {
             self.all.push(open);
-            self.in_vain += 1;
-        }
+            return;
+        };
+        self.closed_ever += 1;
+        let closed = mem::replace(place, open).batch;
+        self.closed.extend(Some(closed).filter(|batch| batch.len() > 0));
     }
 
     /// Adds a site, and those that follow it, to one of them. Returns how many sites were added; `made` is
@@ -157,18 +175,21 @@ impl OpenBatches {
         joining: &Joining<'_>,
         made: impl FnMut(CodeRange),
     ) -> Boxed<u32> {
-        let last = self.all.iter_mut().rev().take(MOST);
-        let Some(open) = last.into_iter().find(|open| open.is_for(joining)) else {
+        let Some(open) = self
+            .all
+            .iter_mut()
+            .find(|open| open.is_for(joining.site, joining.request))
+        else {
             return Ok(0);
         };
         let (before, len) = (open.batch.made().len(), open.batch.len());
         open.add(of, joining)?;
         open.batch.exit_stubs(before).for_each(made);
-        let joined = open.batch.len() - len;
-        if joined > 0 {
+        let now = open.batch.len();
+        if len < FEWEST && now >= FEWEST {
             self.in_vain = 0;
         }
-        Ok(joined as u32)
+        Ok((now - len) as u32)
     }
 
     /// Whether there are none.
@@ -181,7 +202,7 @@ impl OpenBatches {
     pub(in crate::engine) fn take(&mut self) -> impl Iterator<Item = SiteBatch> {
         self.in_vain = 0;
         let all = self.all.drain(..).map(|open| open.batch);
-        all.filter(|batch| batch.len() > 0)
+        self.closed.drain(..).chain(all.filter(|batch| batch.len() > 0))
     }
 }
 
@@ -250,9 +271,9 @@ impl OpenBatch {
     }
 
     /// Whether a site is like its, and gets the same.
-    fn is_for(&self, joining: &Joining<'_>) -> bool {
-        let (site, module) = (joining.site, joining.site.module());
-        self.request.is(joining.request)
+    fn is_for(&self, site: &Site, request: Request<&Sequence>) -> bool {
+        let module = site.module();
+        self.request.is(request)
             && self.like.is_alike(site)
             && !module.is_live()
             // protection: batches-are-of-released-modules-or-of-others

@@ -361,6 +361,28 @@ fn where_all_sites_differ_none_is_in_a_batch() {
     assert_eq!(both[0].looks(), both[1].looks());
 }
 
+/// Behind sites that differ, those that are alike are found again.
+#[test]
+fn sites_that_are_alike_behind_many_that_differ_are_in_batches() {
+    let both = [(); 2].map(|()| Several::new(&[MIXED; 90]));
+    for (several, at_once) in both.iter().zip([true, false]) {
+        let mut transaction = several.engine().transaction();
+        for (number, site) in (0u64..).zip(several.0.iter().flat_map(Many::sites)) {
+            let guard = Sequence::new().guard_eq(arg(0), number.min(40), Target::Miss);
+            transaction
+                .patch_site(&site, &guard.mov(result(), arg(0)))
+                .unwrap();
+        }
+        match at_once {
+            true => transaction.commit().unwrap(),
+            false => transaction.prepare().unwrap().commit().unwrap(),
+        };
+    }
+    let in_batches = both[0].in_batches();
+    assert!((20..230).contains(&in_batches), "{in_batches}");
+    assert_eq!(both[0].looks(), both[1].looks());
+}
+
 /// Numbers that look random, and are the same each time.
 struct Dice(u64);
 
