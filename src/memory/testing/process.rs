@@ -5,6 +5,10 @@ use std::os::fd::FromRawFd;
 use std::string::String;
 use std::vec::Vec;
 
+use crate::addr::CodeAddr;
+use crate::arch::Arch;
+use crate::verify;
+
 /// Runs a function in a forked child; whether it returned true.
 pub(crate) fn in_child(work: impl FnOnce() -> bool) -> bool {
     end_of_child(work) == End::Returned(true)
@@ -112,12 +116,20 @@ fn be_quiet_in_children() {
     });
 }
 
+/// Forks. The decoder for x86-64 makes its tables when it is first used: that is done before, as a child waits
+/// for ever for what another thread had begun.
+fn fork() -> libc::pid_t {
+    let nop = verify::original(Arch::X86_64, CodeAddr::new(0), &[0x90]);
+    assert_eq!(nop, Ok(verify::Original::Nops));
+    // SAFETY: the child only uses what is async-signal-safe or, with glibc, works after fork (the allocator),
+    // and leaves without running anything of the parent's.
+    unsafe { libc::fork() }
+}
+
 /// Starts a forked child.
 fn start(work: impl FnOnce() -> bool) -> libc::pid_t {
     be_quiet_in_children();
-    // SAFETY: the child only uses what is async-signal-safe or, with glibc, works after fork (the allocator),
-    // and leaves without running anything of the parent's.
-    match unsafe { libc::fork() } {
+    match fork() {
         0 => {
             // SAFETY: a child that hangs is ended, and its test with it.
             unsafe { libc::alarm(120) };
@@ -220,8 +232,7 @@ pub(crate) fn deny_where(call: libc::c_long, argument: u32, bits: i32, errno: i3
 /// The numbers of the system calls that the second function makes, in a child in which the first
 /// has prepared what it works on. The child is traced, so nothing is missed.
 pub(crate) fn system_calls<T>(prepare: impl FnOnce() -> T, work: impl FnOnce(T)) -> Vec<libc::c_long> {
-    // SAFETY: as in `in_child`.
-    let child = unsafe { libc::fork() };
+    let child = fork();
     if child == 0 {
         let prepared = prepare();
         // SAFETY: lets the parent trace this process.
