@@ -15,7 +15,7 @@
 pub use patchpoint_verify::{
     Checked, Chunk, DirectBranch, Error, ErrorKind, InstructionAt, ListingLine, Original, boundaries,
     branches_to, callee_saved, check, check_call, check_exchange, check_rewrite, check_stub, check_trap,
-    disassemble, original, patchpoint_prefix,
+    disassemble, original, patchpoint_prefix, prepare_decoder,
 };
 pub(crate) use patchpoint_verify::{
     Content, DecodedFunction, GateTemplate, LoneBranch, OpenField, Place, Template, are_nops, check_leaving,

@@ -1,7 +1,7 @@
 //! Describing an engine.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use parking_lot::Mutex;
 
@@ -9,13 +9,14 @@ use super::lock::Contention;
 use super::mirroring::Mirroring;
 use super::observe::Observers;
 use super::state::States;
-use super::{Engine, Exits, Observer, Shared, journal};
+use super::{Engine, Exits, Observer, Shared, journal, prepare};
 use crate::arch::Arch;
 use crate::memory::fork::Birth;
+use crate::memory::fork::gate::Writing;
 use crate::memory::{Arena, SharedCounters, StubPool};
 use crate::publish::{Epochs, Keyed, Publisher, World};
 use crate::site::{Owner, SiteTable};
-use crate::{Error, Result};
+use crate::{Error, Result, verify};
 use patchpoint_asm::backend_of;
 
 /// Describes an engine, and makes it.
@@ -91,6 +92,15 @@ impl EngineBuilder {
         let arch = Arch::host().ok_or(Error::NoHost {
             host: std::env::consts::ARCH,
         })?;
+        let birth = Birth::here();
+        {
+            // No fork comes in between: its child would wait for ever for who makes them. Only one that had begun
+            // before there was any engine, or memory for one, is not waited for.
+            // protection: the-decoder-is-ready-before-the-first-engine
+            let _writing = Writing::enter();
+            verify::prepare_decoder(arch);
+            LazyLock::force(&prepare::EXIT);
+        }
         let is_mirrored = mirrored.is_some();
         let (publisher, built) = match mirrored {
             Some(mirrored) => (mirrored.publisher, mirrored.built),
@@ -110,7 +120,7 @@ impl EngineBuilder {
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| Shared {
             owner: Owner::new(Weak::clone(shared)),
             arch,
-            birth: Birth::here(),
+            birth,
             world,
             level,
             stops_anywhere,

@@ -125,7 +125,9 @@ pub use exchange::{check_exchange, check_rewrite, check_trap};
 pub use field::OpenField;
 pub use listing::{ListingLine, disassemble};
 pub use nops::are_nops;
-pub use original::{DecodedFunction, Original, boundaries, is_call, is_jump, original, patchpoint_prefix};
+pub use original::{
+    DecodedFunction, Original, boundaries, is_call, is_jump, original, patchpoint_prefix, prepare_decoder,
+};
 pub use policy::{callee_saved, kept_registers, not_kept};
 pub use scalable::first_scalable;
 pub use template::{Content, GateTemplate, LoneBranch, Place, Template};

@@ -1,5 +1,6 @@
 //! What a site holds before anything was patched.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -28,6 +29,20 @@ pub enum Original {
         /// The offsets to which calls return, ascending, in bytes, without the end.
         calls: Vec<u32>,
     },
+}
+
+/// Has the decoder and the disassembler of an architecture make the tables that they make at their first use.
+///
+/// Who decodes while another thread makes them waits. In the child of a fork that thread is gone, and in a
+/// signal handler it may be the one that was interrupted: either would wait for ever. So this is called before
+/// the process forks, or decodes in a handler. An engine has done so for its own architecture.
+///
+/// # Panics
+/// If the decoder does not know its own architecture's trap, which is a mistake in this crate.
+pub fn prepare_decoder(arch: Arch) {
+    let isa = super::dispatch::isa(arch);
+    (isa.decode)(0, isa.trap, &mut DecodedCode::new()).expect("a trap decodes");
+    (isa.text)(0, isa.trap, &mut String::new()).expect("a trap decodes");
 }
 
 /// Decodes the reserved bytes of a site that was not patched yet, which are at `addr`.

@@ -252,3 +252,55 @@ fn children_are_made_between_transactions() {
         })
     }));
 }
+
+/// The decoder makes its tables when it is first used. A child that is forked meanwhile has no thread that
+/// goes on with that, and waits for nobody.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_child_that_is_forked_while_the_first_engine_is_made_can_make_its_own() {
+    const NAME: &str =
+        "engine::tests::forked::a_child_that_is_forked_while_the_first_engine_is_made_can_make_its_own";
+    const FRESH: &str = "PATCHPOINT_FIRST_ENGINE";
+    if std::env::var_os(FRESH).is_none() {
+        // Only in a process of its own is nothing made yet.
+        for _ in 0..20 {
+            let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+            let output = program
+                .args(["--exact", NAME, "--nocapture"])
+                .env(FRESH, "1")
+                .output();
+            let output = output.unwrap();
+            assert!(output.status.success(), "{output:?}");
+            assert!(std::string::String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+        }
+        return;
+    }
+    let make = || {
+        use crate::verify;
+        let _lab = Lab::new();
+        let host = Arch::host().unwrap();
+        let original = verify::original(host, CodeAddr::new(0), HOST.five);
+        assert!(original.is_ok_and(|original| original != verify::Original::Nops));
+        assert!(!verify::disassemble(host, CodeAddr::new(0), HOST.five).is_empty());
+    };
+    // From now on forks are waited for.
+    let _ = crate::memory::fork::Birth::here();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(make);
+        while !first.is_finished() {
+            // SAFETY: the child does what works after a fork, and leaves without running what is its parent's.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: a child that hangs is ended.
+                unsafe { libc::alarm(10) };
+                make();
+                // SAFETY: as above.
+                unsafe { libc::_exit(0) };
+            }
+            let mut status = 0;
+            // SAFETY: the status is a variable of this function's.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            assert_eq!(status, 0, "the child hung, or panicked");
+        }
+    });
+}

@@ -5,7 +5,6 @@ use std::os::fd::FromRawFd;
 use std::string::String;
 use std::vec::Vec;
 
-use crate::addr::CodeAddr;
 use crate::arch::Arch;
 use crate::verify;
 
@@ -119,9 +118,7 @@ fn be_quiet_in_children() {
 /// Forks. The decoder for x86-64 makes its tables when it is first used: that is done before, as a child waits
 /// for ever for what another thread had begun.
 fn fork() -> libc::pid_t {
-    // A nop would not be decoded.
-    let ret = verify::original(Arch::X86_64, CodeAddr::new(0), &[0xc3]);
-    assert!(ret.is_ok_and(|ret| ret != verify::Original::Nops));
+    verify::prepare_decoder(Arch::X86_64);
     // SAFETY: the child only uses what is async-signal-safe or, with glibc, works after fork (the allocator),
     // and leaves without running anything of the parent's.
     unsafe { libc::fork() }
