@@ -42,6 +42,10 @@ skipped=(
     # A child that is forked while another thread starts one hangs in the emulator.
     memory::tests::forks::memory_comes_and_goes_while_others_fork engine::tests::forked::children_are_made_between_transactions
     beside_profilers_forks_threads_that_come_and_go_and_handlers_that_patch
+    # So does, unless others have run before, one that is forked while a thread waits in a signal's handler.
+    a_forks_child_is_alone_even_if_its_parent_was_stopping_threads
+    # The emulator ended by a segmentation fault, for RISC-V, once in some 5,500 runs: signals come to threads that end.
+    threads_that_come_and_go_while_they_are_asked_hang_nobody
     # madvise(MADV_WIPEONFORK) succeeds and wipes nothing.
     a_forked_child_is_refused a_forked_child_that_unloads_unmaps_nothing_of_its_own memory::tests::forks::a_writer_with_a_seat
 )
