@@ -184,8 +184,8 @@ impl ExitTable {
             return false;
         }
         // SAFETY: an entry that is free is looked at by who claims it only. That is this thread: nobody else has the room at
-        // that address, which is of this block. It was emptied before it became free.
-        unsafe { *entry.site.get() = Some(site()) };
+        // that address, which is of this block. It was emptied before it became free, so there is nothing to be dropped.
+        unsafe { entry.site.get().write(Some(site())) };
         entry.users.store(BUSY + 1, Ordering::Release);
         true
     }

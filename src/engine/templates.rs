@@ -664,16 +664,17 @@ impl LoneBranch<'_> {
         Some(())
     }
 
-    /// The number of the first of these that the checker does not admit: sites, what was filled in, and where
-    /// that is to branch. All are filled before the first is checked, which would wait for what was just
-    /// written: a twentieth of an invalidation.
+    /// The number of the first that the checker does not admit of what was filled in, which lies side by side:
+    /// of sites, and where each is to branch. All are filled before the first is checked, which would wait for
+    /// what was just written: a twentieth of an invalidation.
     #[inline]
-    pub(super) fn first_refused<'c>(
+    pub(super) fn first_refused(
         &self,
-        mut filled: impl Iterator<Item = (CodeRange, &'c [u8], CodeAddr)>,
+        filled: &[u8],
+        places: impl Iterator<Item = (CodeRange, CodeAddr)>,
     ) -> Option<usize> {
         let _stage = latency::enter(Stage::Verify);
-        filled.position(|(site, code, to)| !self.checked.admits(Place::Site(site), code, to))
+        self.checked.first_refused(filled, places)
     }
 }
 

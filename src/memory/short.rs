@@ -60,17 +60,22 @@ pub(crate) fn become_of(list: &mut Bytes, bytes: &[u8]) {
 #[inline]
 pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
     match (to.len(), from.len()) {
-        (16..=32, 16..=32) => {
-            let (first, last) = (from.first_chunk::<16>(), from.last_chunk::<16>());
-            if let (Some(to), Some(first)) = (to.first_chunk_mut(), first) {
-                *to = *first;
-            }
-            if let (Some(to), Some(last)) = (to.last_chunk_mut(), last) {
-                // protection: every-byte-is-copied
-                *to = *last;
-            }
-        }
+        (16..=32, 16..=32) => copy_ends::<16>(to, from),
+        (8..=15, 8..=15) => copy_ends::<8>(to, from),
         _ => to.copy_from_slice(from),
+    }
+}
+
+/// Copies the first and the last bytes, of which there are so many each.
+#[inline]
+fn copy_ends<const LEN: usize>(to: &mut [u8], from: &[u8]) {
+    let (first, last) = (from.first_chunk::<LEN>(), from.last_chunk::<LEN>());
+    if let (Some(to), Some(first)) = (to.first_chunk_mut(), first) {
+        *to = *first;
+    }
+    if let (Some(to), Some(last)) = (to.last_chunk_mut(), last) {
+        // protection: every-byte-is-copied
+        *to = *last;
     }
 }
 
@@ -80,7 +85,7 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     match (a.len(), b.len()) {
         // protection: lists-of-other-lengths-differ
         // protection: every-byte-is-compared
-        (16..=32, 16..=32) => a.len() == b.len() && ends(a) == ends(b),
+        (16..=32, 16..=32) => a.len() == b.len() && have_same_ends(a, b),
         _ => same_longer(a, b),
     }
 }
@@ -90,23 +95,33 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
 #[inline(never)]
 fn same_longer(a: &[u8], b: &[u8]) -> bool {
     match (a.len(), b.len()) {
-        (33..=64, 33..=64) => a.len() == b.len() && halves(a) == halves(b),
+        (33..=64, 33..=64) => a.len() == b.len() && have_same_halves(a, b),
         _ => *a == *b,
     }
 }
 
-/// The first and the last 16 bytes.
+/// Whether the first and the last 16 bytes are the same.
 #[inline]
-fn ends(bytes: &[u8]) -> [Option<u128>; 2] {
-    let both = [bytes.first_chunk(), bytes.last_chunk()];
-    both.map(|bytes| bytes.map(|bytes| u128::from_ne_bytes(*bytes)))
+fn have_same_ends(a: &[u8], b: &[u8]) -> bool {
+    let [first, last] = [[a, b].map(<[u8]>::first_chunk), [a, b].map(<[u8]>::last_chunk)];
+    let ([Some(a), Some(b)], [Some(a_last), Some(b_last)]) = (first, last) else {
+        return false;
+    };
+    let differ = |a: &[u8; 16], b: &[u8; 16]| u128::from_ne_bytes(*a) ^ u128::from_ne_bytes(*b);
+    differ(a, b) | differ(a_last, b_last) == 0
 }
 
-/// The ends of the first and the last 32 bytes.
+/// The same of the ends of the first and the last 32 bytes.
 #[inline]
-fn halves(bytes: &[u8]) -> [[Option<u128>; 2]; 2] {
-    let both = [bytes.first_chunk::<32>(), bytes.last_chunk::<32>()];
-    both.map(|half| half.map_or([None; 2], |half| ends(half)))
+fn have_same_halves(a: &[u8], b: &[u8]) -> bool {
+    let [first, last] = [
+        [a, b].map(<[u8]>::first_chunk::<32>),
+        [a, b].map(<[u8]>::last_chunk::<32>),
+    ];
+    let ([Some(a), Some(b)], [Some(a_last), Some(b_last)]) = (first, last) else {
+        return false;
+    };
+    have_same_ends(a, b) && have_same_ends(a_last, b_last)
 }
 
 #[cfg(test)]

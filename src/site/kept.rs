@@ -191,16 +191,22 @@ impl Sites {
     /// The addresses of these sites.
     #[inline]
     pub(super) fn addrs(&self, sites: Range<u32>) -> impl Iterator<Item = CodeAddr> {
-        let numbers = sites.clone();
+        // The base that holds for the next: it is not asked for again for each site of a batch.
+        let (mut next, mut holding) = (sites.start, (self.base, 0));
         let sites = self.all.get(sites.start as usize..sites.end as usize);
         let sites = sites.expect("these are numbers of the module's sites");
-        numbers.zip(sites).map(|(index, site)| self.start(index, site))
+        sites.iter().map(move |site| {
+            if next >= holding.1 {
+                holding = self.next_span(next);
+            }
+            next += 1;
+            at_base(holding.0, site)
+        })
     }
 
     #[inline]
     fn start(&self, index: u32, site: &KeptSite) -> CodeAddr {
-        let start = self.base(index).at(site.offset.into());
-        start.expect("the offset was counted from there")
+        at_base(self.base(index), site)
     }
 
     /// All bytes of a site.
@@ -227,6 +233,12 @@ impl Sites {
         let last = holding.checked_sub(1).and_then(|last| self.bases.get(last));
         let next = self.bases.get(holding).map_or(u32::MAX, |(first, _)| *first);
         (last.map_or(self.base, |(_, base)| *base), next)
+    }
+
+    /// The same. Apart, it leaves who goes through many sites short enough to be inlined.
+    #[inline(never)]
+    fn next_span(&self, index: u32) -> (CodeAddr, u32) {
+        self.span(index)
     }
 
     /// Those of these sites that have a record, by those that follow each other.
@@ -328,6 +340,13 @@ impl Sites {
             }
         }
     }
+}
+
+/// The address of a site for which a base holds.
+#[inline]
+fn at_base(base: CodeAddr, site: &KeptSite) -> CodeAddr {
+    let start = base.at(site.offset.into());
+    start.expect("the offset was counted from there")
 }
 
 /// All sites from that number on, which one of them has.

@@ -289,6 +289,19 @@ impl Template {
         }
     }
 
+    /// The number of the first of codes of the same length that differs in more.
+    fn first_unlike<'c>(&self, mut codes: impl Iterator<Item = &'c [u8]>) -> Option<usize> {
+        let (checked, closed) = (&*self.code, &*self.closed);
+        match checked.len() {
+            // As for one, with the words of what was checked at hand.
+            17..=32 => {
+                let [checked, closed] = [checked, closed].map(|bytes| ends(bytes, u128::from_ne_bytes));
+                codes.position(|code| !are_like([ends(code, u128::from_ne_bytes), checked, closed]))
+            }
+            _ => codes.position(|code| !self.is_like(code)),
+        }
+    }
+
     // A function of its own: what reads bits is called, and the loop over whole words then keeps nothing
     // in registers.
     #[inline(never)]
@@ -346,27 +359,54 @@ pub struct LoneBranch<'t> {
 
 impl LoneBranch<'_> {
     /// Whether code for that place may be written which branches to an address: see the head of this file.
-    #[inline(always)] // Where many are checked, what is of the template is read once.
+    #[inline]
     #[must_use]
     pub fn admits(&self, place: Place, code: &[u8], to: CodeAddr) -> bool {
+        // protection: lone-branches-are-like-the-checked
+        let is_like = code.len() == self.template.code.len() && self.template.is_like(code);
+        is_like && self.goes(place, code, to)
+    }
+
+    /// The number of the first of many for which that is not so. Their codes lie side by side; of each there is
+    /// its site, and where its branch goes to. One without these, or that is cut off, is refused.
+    ///
+    /// One question is asked of all before the next: together they need more registers than there are, and take
+    /// twice as many instructions.
+    #[inline]
+    pub fn first_refused(
+        &self,
+        codes: &[u8],
+        mut places: impl Iterator<Item = (CodeRange, CodeAddr)>,
+    ) -> Option<usize> {
+        let mut each = codes.chunks_exact(self.template.code.len());
+        // protection: codes-that-are-cut-off-are-refused
+        let cut_off = (!each.remainder().is_empty()).then_some(each.len());
+        // protection: many-lone-branches-are-like-the-checked
+        let unlike = self.template.first_unlike(each.clone());
+        let astray = each.position(|code| {
+            let place = places.next();
+            // protection: many-lone-branches-go-to-their-targets
+            !place.is_some_and(|(site, to)| self.goes(Place::Site(site), code, to))
+        });
+        [unlike, astray, cut_off].into_iter().flatten().min()
+    }
+
+    /// Whether the branch goes to an address, for which it may leave that place.
+    #[inline]
+    fn goes(&self, place: Place, code: &[u8], to: CodeAddr) -> bool {
         let Self {
             template,
             field,
             from,
         } = *self;
-        if code.len() != template.code.len() {
-            return false;
-        }
         let distance = match template.are_whole {
             true => field.read_whole(code),
             false => field.read(code),
         };
         // protection: lone-branches-go-to-their-target
         let goes = distance.is_some_and(|distance| place.goes((from, distance), to));
-        // protection: lone-branches-are-like-the-checked
-        let is_like = template.is_like(code);
         // protection: lone-branches-leave-their-site
-        goes && is_like && place.leaves_for(to, template.is_to_end(0), code.len())
+        goes && place.leaves_for(to, template.is_to_end(0), code.len())
     }
 }
 

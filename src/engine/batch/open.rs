@@ -401,16 +401,17 @@ impl OpenBatch {
         let branch = branch.expect("a batch was opened as its template has one branch");
         batch.rooms.extend(numbers);
         let rooms = batch.rooms.get(before..).expect(super::HAS_ALL);
-        rooms.iter().for_each(|_| batch.new.extend_from_slice(code));
+        append_copies(&mut batch.new, code, rooms.len());
         let new = batch.new.get_mut(before * len..).expect(super::HAS_ALL);
-        let room = |number: &u32| batch.block.room_at(*number);
-        let ranges = || ranges(module, sites.clone(), len).zip(rooms);
-        let unfilled = ranges().zip(new.chunks_exact_mut(len));
-        let fill_in = |((site, number), code)| branch.fill_in(site, room(number), code);
-        let filled = unfilled.map_while(fill_in).count();
-        let codes = ranges().zip(new.chunks_exact(len)).take(filled);
-        let codes = codes.map(|((site, number), code)| (site, code, room(number)));
-        let refused = branch.first_refused(codes);
+        let places = || {
+            ranges(module, sites.clone(), len).zip(rooms.iter().map(|number| batch.block.room_at(*number)))
+        };
+        let unfilled = places().zip(new.chunks_exact_mut(len));
+        let filled = unfilled
+            .map_while(|((site, room), code)| branch.fill_in(site, room, code))
+            .count();
+        let codes = new.get(..filled * len).expect(super::HAS_ALL);
+        let refused = branch.first_refused(codes, places());
         batch.truncate(before + refused.map_or(filled, |_| 0));
         match refused {
             Some(refused) => {
@@ -468,4 +469,17 @@ impl OpenBatch {
             number: 0,
         });
     }
+}
+
+/// Appends as many copies of these bytes, of what was appended twice as much each time: to append them one by
+/// one is a twentieth of a batch.
+fn append_copies(all: &mut Vec<u8>, one: &[u8], count: usize) {
+    let (first, end) = (all.len(), all.len() + one.len() * count);
+    all.reserve(end - first);
+    all.extend_from_slice(one);
+    while all.len() < end {
+        let more = (all.len() - first).min(end - all.len());
+        all.extend_from_within(first..first + more);
+    }
+    all.truncate(end);
 }

@@ -300,14 +300,15 @@ impl BlockRooms {
         most: usize,
         fill: impl FnOnce(EmptyRooms<'_>) -> R,
     ) -> Result<(R, usize)> {
-        let next = self.numbers.iter().rev().take(most);
-        // protection: rooms-that-are-filled-together-lie-side-by-side
-        let run = next
-            .clone()
-            .zip(next.skip(1))
-            .take_while(|(one, next)| **one + 1 == **next);
-        let count = run.count() + 1;
         let number = *self.numbers.last().expect("whoever fills rooms has counted them");
+        let next = self.numbers.iter().rev().take(most);
+        let run = number..number + next.len() as u32;
+        // They ascend: if the last one's number is that of the run's, so are those between.
+        // protection: rooms-that-are-filled-together-lie-side-by-side
+        let count = match next.clone().next_back() == run.clone().next_back().as_ref() {
+            true => run.len(),
+            false => next.zip(run).take_while(|(one, of_run)| *one == of_run).count(),
+        };
         let room = self.block.form.room;
         let (at, len) = (self.block.room(number).start(), count as u64 * u64::from(room));
         let rooms = CodeRange::new(at, len).expect("rooms lie in their block, which has an end");

@@ -1,3 +1,4 @@
+mod many;
 mod words;
 
 use llvm_stackmaps::Constants;
