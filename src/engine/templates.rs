@@ -650,18 +650,28 @@ pub(super) struct LoneBranch<'t> {
 }
 
 impl LoneBranch<'_> {
-    /// Makes a copy of the template's code one for a site, which branches to an address. `None` if a branch
-    /// there does not reach.
+    /// Makes copies of the template's code, side by side, what sites are to hold; of each there is its site, and
+    /// where that is to branch. Returns how many were made before one whose branch would not reach.
     #[inline]
-    pub(super) fn fill_in(&self, site: CodeRange, to: CodeAddr, code: &mut [u8]) -> Option<()> {
-        let distance = distance(self.hole, &Place::Site(site), to)?;
-        match self.template.are_whole {
-            true => self.hole.put_whole(distance, code)?,
-            false => self.hole.put(distance, code)?,
-        }
-        #[cfg(test)]
-        self.template.damage(code);
-        Some(())
+    pub(super) fn fill_in(
+        &self,
+        copies: &mut [u8],
+        places: impl Iterator<Item = (CodeRange, CodeAddr)>,
+    ) -> usize {
+        // By values: what is behind references is read again for each.
+        let (hole, are_whole) = (*self.hole, self.template.are_whole);
+        let copies = copies.chunks_exact_mut(self.template.code().len());
+        let filled = copies.zip(places).map_while(|(code, (site, to))| {
+            let distance = distance(&hole, &Place::Site(site), to)?;
+            match are_whole {
+                true => hole.put_whole(distance, code)?,
+                false => hole.put(distance, code)?,
+            }
+            #[cfg(test)]
+            self.template.damage(code);
+            Some(())
+        });
+        filled.count()
     }
 
     /// The number of the first that the checker does not admit of what was filled in, which lies side by side:

@@ -60,22 +60,17 @@ pub(crate) fn become_of(list: &mut Bytes, bytes: &[u8]) {
 #[inline]
 pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
     match (to.len(), from.len()) {
-        (16..=32, 16..=32) => copy_ends::<16>(to, from),
-        (8..=15, 8..=15) => copy_ends::<8>(to, from),
+        (16..=32, 16..=32) => {
+            let (first, last) = (from.first_chunk::<16>(), from.last_chunk::<16>());
+            if let (Some(to), Some(first)) = (to.first_chunk_mut(), first) {
+                *to = *first;
+            }
+            if let (Some(to), Some(last)) = (to.last_chunk_mut(), last) {
+                // protection: every-byte-is-copied
+                *to = *last;
+            }
+        }
         _ => to.copy_from_slice(from),
-    }
-}
-
-/// Copies the first and the last bytes, of which there are so many each.
-#[inline]
-fn copy_ends<const LEN: usize>(to: &mut [u8], from: &[u8]) {
-    let (first, last) = (from.first_chunk::<LEN>(), from.last_chunk::<LEN>());
-    if let (Some(to), Some(first)) = (to.first_chunk_mut(), first) {
-        *to = *first;
-    }
-    if let (Some(to), Some(last)) = (to.last_chunk_mut(), last) {
-        // protection: every-byte-is-copied
-        *to = *last;
     }
 }
 

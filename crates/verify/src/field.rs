@@ -194,7 +194,7 @@ impl OpenField {
         Some(match self.len {
             1 => *bytes.first()? as i8 as u64,
             2 => i16::from_le_bytes(*bytes.first_chunk()?) as u64,
-            4 => i32::from_le_bytes(*bytes.first_chunk()?) as u64,
+            4 => read_four(self.at, code)?,
             _ => u64::from_le_bytes(*bytes.first_chunk()?),
         })
     }
@@ -205,6 +205,13 @@ impl OpenField {
         let from = at.get().wrapping_add(self.counts_from? as u64);
         Some(from.wrapping_add(self.read(code)?))
     }
+}
+
+/// The number in four bytes, with a sign.
+#[inline]
+pub(super) fn read_four(at: usize, code: &[u8]) -> Option<u64> {
+    let bytes = code.get(at..)?;
+    Some(i32::from_le_bytes(*bytes.first_chunk()?) as u64)
 }
 
 #[cfg(test)]

@@ -122,6 +122,20 @@ impl Place {
         from.wrapping_add(distance) == to.get()
     }
 
+    /// The same of a lone branch, and whether it may leave code of that many bytes there for the address.
+    #[inline]
+    fn branches(
+        self,
+        (from, distance): (usize, Option<u64>),
+        to: CodeAddr,
+        (to_end, len): (bool, usize),
+    ) -> bool {
+        // protection: lone-branches-go-to-their-target
+        let goes = distance.is_some_and(|distance| self.goes((from, distance), to));
+        // protection: lone-branches-leave-their-site
+        goes && self.leaves_for(to, to_end, len)
+    }
+
     /// Whether code of `len` bytes there may leave for an address: the end of the site only as that.
     #[inline]
     fn leaves_for(self, to: CodeAddr, to_end: bool, len: usize) -> bool {
@@ -271,7 +285,7 @@ impl Template {
     }
 
     /// Whether code of the same length differs from this in open fields only.
-    #[inline]
+    #[inline(always)] // Called, it is 18 instructions more of each patch.
     fn is_like(&self, code: &[u8]) -> bool {
         let (checked, closed) = (&*self.code, &*self.closed);
         // The ends of what most sites, stubs and gates have, which may overlap, are two words: byte by byte
@@ -364,7 +378,8 @@ impl LoneBranch<'_> {
     pub fn admits(&self, place: Place, code: &[u8], to: CodeAddr) -> bool {
         // protection: lone-branches-are-like-the-checked
         let is_like = code.len() == self.template.code.len() && self.template.is_like(code);
-        is_like && self.goes(place, code, to)
+        let branch = (self.from, self.distance(code));
+        is_like && place.branches(branch, to, (self.template.is_to_end(0), code.len()))
     }
 
     /// The number of the first of many for which that is not so. Their codes lie side by side; of each there is
@@ -383,30 +398,29 @@ impl LoneBranch<'_> {
         let cut_off = (!each.remainder().is_empty()).then_some(each.len());
         // protection: many-lone-branches-are-like-the-checked
         let unlike = self.template.first_unlike(each.clone());
+        // By values: what is behind references is read again for each, which is a fifteenth of a batch.
+        let (from, to_end) = (self.from, self.template.is_to_end(0));
+        let four = (self.template.are_whole && self.field.len == 4).then_some(self.field.at);
         let astray = each.position(|code| {
-            let place = places.next();
             // protection: many-lone-branches-go-to-their-targets
-            !place.is_some_and(|(site, to)| self.goes(Place::Site(site), code, to))
+            !places.next().is_some_and(|(site, to)| {
+                let distance = match four {
+                    Some(at) => super::field::read_four(at, code),
+                    None => self.distance(code),
+                };
+                Place::Site(site).branches((from, distance), to, (to_end, code.len()))
+            })
         });
         [unlike, astray, cut_off].into_iter().flatten().min()
     }
 
-    /// Whether the branch goes to an address, for which it may leave that place.
+    /// How far it goes.
     #[inline]
-    fn goes(&self, place: Place, code: &[u8], to: CodeAddr) -> bool {
-        let Self {
-            template,
-            field,
-            from,
-        } = *self;
-        let distance = match template.are_whole {
-            true => field.read_whole(code),
-            false => field.read(code),
-        };
-        // protection: lone-branches-go-to-their-target
-        let goes = distance.is_some_and(|distance| place.goes((from, distance), to));
-        // protection: lone-branches-leave-their-site
-        goes && place.leaves_for(to, template.is_to_end(0), code.len())
+    fn distance(&self, code: &[u8]) -> Option<u64> {
+        match self.template.are_whole {
+            true => self.field.read_whole(code),
+            false => self.field.read(code),
+        }
     }
 }
 

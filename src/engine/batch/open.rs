@@ -403,13 +403,10 @@ impl OpenBatch {
         let rooms = batch.rooms.get(before..).expect(super::HAS_ALL);
         append_copies(&mut batch.new, code, rooms.len());
         let new = batch.new.get_mut(before * len..).expect(super::HAS_ALL);
-        let places = || {
-            ranges(module, sites.clone(), len).zip(rooms.iter().map(|number| batch.block.room_at(*number)))
-        };
-        let unfilled = places().zip(new.chunks_exact_mut(len));
-        let filled = unfilled
-            .map_while(|((site, room), code)| branch.fill_in(site, room, code))
-            .count();
+        let block = &*batch.block;
+        let places =
+            || ranges(module, sites.clone(), len).zip(rooms.iter().map(|number| block.room_at(*number)));
+        let filled = branch.fill_in(new, places());
         let codes = new.get(..filled * len).expect(super::HAS_ALL);
         let refused = branch.first_refused(codes, places());
         batch.truncate(before + refused.map_or(filled, |_| 0));
