@@ -11,7 +11,7 @@ use super::exit_stub::{capture, encode_calling, stack};
 use super::exit_table::{BlockExits, ExitTable};
 use super::live_registers::{self, LiveRegistersContext, Plan};
 use super::mirrored::Contexts;
-use super::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, UnwindInfo, max_len, unwinds};
+use super::{Answer, ExitStubContext, ExitStubSite, Frame, Resume, UnwindInfo, max_len, state, unwinds};
 use crate::addr::{CodeAddr, Len};
 use crate::arch::{Arch, SiteContext};
 use crate::engine::{ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame};
@@ -130,6 +130,10 @@ impl ExitStubs {
 // context that the bytes point to is what is kept, and `max_len` bounds them for every address. The encodings and the
 // routine are tested on every architecture.
 unsafe impl Exits for ExitStubs {
+    fn prepare(&self) {
+        state::prepare();
+    }
+
     fn handles(&self, role: Role) -> bool {
         self.handler(role).is_some()
     }

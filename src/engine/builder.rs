@@ -94,12 +94,14 @@ impl EngineBuilder {
         })?;
         let birth = Birth::here();
         {
-            // No fork comes in between: its child would wait for ever for who makes them. Only one that had begun
-            // before there was any engine, or memory for one, is not waited for.
+            // What is made once in a process. No fork comes in between: its child would wait for ever for who is at
+            // it. Only one that had begun before there was any engine, or memory for one, is not waited for.
             // protection: the-decoder-is-ready-before-the-first-engine
             let _writing = Writing::enter();
             verify::prepare_decoder(arch);
             LazyLock::force(&prepare::EXIT);
+            // protection: exit-stubs-are-ready-before-the-first-engine
+            self.exits.as_deref().into_iter().for_each(Exits::prepare);
         }
         let is_mirrored = mirrored.is_some();
         let (publisher, built) = match mirrored {

@@ -574,6 +574,10 @@ impl SavedFrame {
 /// - [`check_leavable`](Self::check_leavable) accepts a site only if its frame can be left;
 /// - [`handle`](Self::handle) reads and writes nothing outside of [`SavedFrame::stack`] for what a frame says.
 pub unsafe trait Exits: Send + Sync {
+    /// Makes what exit stubs need once in a process, at its first engine with any: at a moment at which it is not
+    /// forked. A child of a fork in the midst of that would wait for ever for who was at it.
+    fn prepare(&self) {}
+
     /// Whether there is a handler for that role.
     fn handles(&self, role: Role) -> bool;
 

@@ -488,6 +488,10 @@ struct CacheExits {
 
 // SAFETY: all code is that of `ExitStubs`.
 unsafe impl Exits for CacheExits {
+    fn prepare(&self) {
+        self.exit_stubs.prepare();
+    }
+
     fn handles(&self, role: Role) -> bool {
         self.exit_stubs.handles(role)
     }
