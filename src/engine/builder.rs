@@ -101,7 +101,9 @@ impl EngineBuilder {
             verify::prepare_decoder(arch);
             LazyLock::force(&prepare::EXIT);
             // protection: exit-stubs-are-ready-before-the-first-engine
-            self.exits.as_deref().into_iter().for_each(Exits::prepare);
+            if let Some(exits) = &self.exits {
+                exits.prepare();
+            }
         }
         let is_mirrored = mirrored.is_some();
         let (publisher, built) = match mirrored {

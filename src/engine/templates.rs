@@ -658,11 +658,10 @@ impl LoneBranch<'_> {
         copies: &mut [u8],
         places: impl Iterator<Item = (CodeRange, CodeAddr)>,
     ) -> usize {
-        // By values: what is behind references is read again for each.
-        let (hole, are_whole) = (*self.hole, self.template.are_whole);
+        let (hole, are_whole) = (self.hole, self.template.are_whole);
         let copies = copies.chunks_exact_mut(self.template.code().len());
         let filled = copies.zip(places).map_while(|(code, (site, to))| {
-            let distance = distance(&hole, &Place::Site(site), to)?;
+            let distance = distance(hole, &Place::Site(site), to)?;
             match are_whole {
                 true => hole.put_whole(distance, code)?,
                 false => hole.put(distance, code)?,
