@@ -44,9 +44,16 @@ pub(super) struct Profilers(());
 
 impl Profilers {
     pub(super) fn start() -> Self {
-        for signal in [libc::SIGALRM, libc::SIGPROF] {
+        let signals = [libc::SIGALRM, libc::SIGPROF];
+        for signal in signals {
             // SAFETY: all zeros is a valid action.
             let mut action = unsafe { mem::zeroed::<libc::sigaction>() };
+            // One does not interrupt the other: two frames with all registers, and what is called in both, are
+            // more than an alternate stack has.
+            for other in signals {
+                // SAFETY: the set is the action's, and both are signals.
+                unsafe { libc::sigaddset(&raw mut action.sa_mask, other) };
+            }
             action.sa_sigaction = on_tick as *const () as libc::sighandler_t;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
             // SAFETY: the handler is async-signal-safe and lives as long as the process.
