@@ -1,9 +1,25 @@
 use super::*;
 use crate::facts::DecodedCode;
-use crate::{Original, disassemble, original};
+use crate::{Original, disassemble, original, prepare_decoder};
 
 fn at_site(bytes: &[u8]) -> Result<Original> {
     original(Arch::X86_64, CodeAddr::new(SITE as u64), bytes)
+}
+
+/// Every decoder knows its architecture's trap.
+#[test]
+fn decoders_are_prepared() {
+    [
+        Arch::X86_64,
+        Arch::AArch64,
+        Arch::SystemZ,
+        Arch::PowerPc64,
+        Arch::PowerPc64Le,
+        Arch::PowerPc64ElfV2,
+        Arch::RiscV64,
+    ]
+    .into_iter()
+    .for_each(prepare_decoder);
 }
 
 #[test]
