@@ -340,14 +340,14 @@ fn bytes_of_a_batch_of_several_modules_are_compared() {
     }
 }
 
-/// A site that is like no other opens a batch which none joins; a transaction of such sites stops to try.
-#[test]
-fn where_all_sites_differ_none_is_in_a_batch() {
-    let both = [(); 2].map(|()| Several::new(&[MIXED; 30]));
+/// Each site of so many modules gets a guard of the number that it is given, at once and prepared first.
+fn guarded(modules: usize, number: impl Fn(u64) -> u64) -> [Several; 2] {
+    let forms = std::vec![MIXED; modules];
+    let both = [(); 2].map(|()| Several::new(&forms));
     for (several, at_once) in both.iter().zip([true, false]) {
         let mut transaction = several.engine().transaction();
-        for (number, site) in (0u64..).zip(several.0.iter().flat_map(Many::sites)) {
-            let guard = Sequence::new().guard_eq(arg(0), number, Target::Miss);
+        for (place, site) in (0u64..).zip(several.0.iter().flat_map(Many::sites)) {
+            let guard = Sequence::new().guard_eq(arg(0), number(place), Target::Miss);
             transaction
                 .patch_site(&site, &guard.mov(result(), arg(0)))
                 .unwrap();
@@ -357,6 +357,13 @@ fn where_all_sites_differ_none_is_in_a_batch() {
             false => transaction.prepare().unwrap().commit().unwrap(),
         };
     }
+    both
+}
+
+/// A site that is like no other opens a batch which none joins; a transaction of such sites seldom tries.
+#[test]
+fn where_all_sites_differ_none_is_in_a_batch() {
+    let both = guarded(30, |place| place);
     assert_eq!(both[0].in_batches(), 0);
     assert_eq!(both[0].looks(), both[1].looks());
 }
@@ -364,20 +371,7 @@ fn where_all_sites_differ_none_is_in_a_batch() {
 /// Behind sites that differ, those that are alike are found again.
 #[test]
 fn sites_that_are_alike_behind_many_that_differ_are_in_batches() {
-    let both = [(); 2].map(|()| Several::new(&[MIXED; 90]));
-    for (several, at_once) in both.iter().zip([true, false]) {
-        let mut transaction = several.engine().transaction();
-        for (number, site) in (0u64..).zip(several.0.iter().flat_map(Many::sites)) {
-            let guard = Sequence::new().guard_eq(arg(0), number.min(40), Target::Miss);
-            transaction
-                .patch_site(&site, &guard.mov(result(), arg(0)))
-                .unwrap();
-        }
-        match at_once {
-            true => transaction.commit().unwrap(),
-            false => transaction.prepare().unwrap().commit().unwrap(),
-        };
-    }
+    let both = guarded(90, |place| place.min(40));
     let in_batches = both[0].in_batches();
     assert!((20..230).contains(&in_batches), "{in_batches}");
     assert_eq!(both[0].looks(), both[1].looks());
