@@ -11,6 +11,8 @@ use llvm_stackmaps::addr::{CodeAddr, DwarfReg, Len};
 use patchpoint_isa::RegSet;
 use smallvec::SmallVec;
 
+pub use crate::relocated::Relocated;
+
 use crate::hole::{Alike, BitField, Classes, DistanceReach, Holds, Hole, Part, Use};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::op::{Base, Cond, Dest, Extension, Op, ValueNumber, Width};
@@ -355,6 +357,14 @@ pub trait Backend: Sync {
     /// # Errors
     /// [`Error::Relocation`](crate::Error::Relocation): one of them means something else there.
     fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Vec<u8>>;
+
+    /// The same, to be copied for other places. By default, no copy is.
+    ///
+    /// # Errors
+    /// As [`relocate`](Self::relocate).
+    fn relocate_for_many(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Relocated> {
+        Ok(Relocated::fixed(self.relocate(at, addr, bytes)?))
+    }
 
     /// If these are whole instructions that are the same at every address, so that relocating copies
     /// them: how many bytes those have that do something; nops are behind them. `None` also where it is

@@ -92,6 +92,7 @@ pub mod live;
 mod lower;
 pub mod op;
 pub mod powerpc64;
+mod relocated;
 pub mod riscv64;
 pub mod sequence;
 mod sink;

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::RegSet;
 
-use crate::backend::{Backend, Branch, BranchForm, Distance, EncodedCode, EncodingRefusal};
+use crate::backend::{Backend, Branch, BranchForm, Distance, EncodedCode, EncodingRefusal, Relocated};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::lower::Lower;
 use crate::op::Op;
@@ -82,6 +82,10 @@ impl Backend for X86_64 {
     }
 
     fn relocate(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Vec<u8>> {
+        Ok(relocate::relocate(at, addr, bytes)?.into_code())
+    }
+
+    fn relocate_for_many(&self, at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> crate::Result<Relocated> {
         relocate::relocate(at, addr, bytes)
     }
 

@@ -16,6 +16,7 @@ use llvm_stackmaps::addr::CodeAddr;
 use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
+use crate::relocated::Relocated;
 
 /// The longer form of a jump: the instruction and its address.
 const LONGEST_JUMP: u64 = 6 + 8;
@@ -45,7 +46,7 @@ fn longest(instruction: &Instruction) -> u64 {
 }
 
 /// The instructions of `bytes` as they are executed at `at`, and a jump to what followed them.
-pub(crate) fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Relocated> {
     let refused = |reason| Error::Relocation { addr, at, reason };
     let end = addr.get().wrapping_add(bytes.len() as u64);
     let mut instructions: SmallVec<[Instruction; 8]> = SmallVec::new();
@@ -57,7 +58,8 @@ pub(crate) fn relocate(at: CodeAddr, addr: CodeAddr, bytes: &[u8]) -> Result<Vec
     if let Some(code) = as_they_are(at, &instructions, bytes, end) {
         return Ok(code);
     }
-    encode_anew(at, instructions, end).map_err(|error| refused(format!("{error}")))
+    let code = encode_anew(at, instructions, end).map_err(|error| refused(format!("{error}")))?;
+    Ok(Relocated::fixed(code))
 }
 
 /// Instructions as they are executed at `at`, and a jump to `end`.
@@ -75,9 +77,10 @@ fn encode_anew(
 /// The same where each instruction keeps its bytes but for a distance, as most do: encoding a block anew
 /// takes some 6,000 instructions. The nops at the end do nothing before the jump. `None` where one has
 /// another form there, or what it refers to is moved as well, or out of its reach.
-fn as_they_are(at: CodeAddr, instructions: &[Instruction], bytes: &[u8], end: u64) -> Option<Vec<u8>> {
+fn as_they_are(at: CodeAddr, instructions: &[Instruction], bytes: &[u8], end: u64) -> Option<Relocated> {
     let from = end.wrapping_sub(bytes.len() as u64);
     let mut code = Vec::with_capacity(2 * bytes.len() + LONGEST_JUMP as usize);
+    let mut distances = SmallVec::new();
     let (mut left, mut used) = (bytes, 0);
     for one in instructions {
         let (old, behind) = left.split_at_checked(one.len())?;
@@ -85,6 +88,7 @@ fn as_they_are(at: CodeAddr, instructions: &[Instruction], bytes: &[u8], end: u6
         if one.is_ip_rel_memory_operand() {
             let (before, after) = old.split_at_checked(distance_of(one, old)?)?;
             code.extend_from_slice(before);
+            distances.push(code.len());
             put_distance(&mut code, at, one.ip_rel_memory_address(), after.get(4..)?)?;
         } else if is_near_branch(one) {
             let to = one.near_branch_target();
@@ -93,6 +97,7 @@ fn as_they_are(at: CodeAddr, instructions: &[Instruction], bytes: &[u8], end: u6
                 return None;
             }
             code.extend_from_slice(&long_branch(old)?);
+            distances.push(code.len());
             put_distance(&mut code, at, to, &[])?;
         } else {
             code.extend_from_slice(old);
@@ -103,8 +108,9 @@ fn as_they_are(at: CodeAddr, instructions: &[Instruction], bytes: &[u8], end: u6
     }
     code.truncate(used);
     code.push(0xe9);
+    distances.push(code.len());
     put_distance(&mut code, at, end, &[])?;
-    Some(code)
+    Some(Relocated::with_distances(code, distances))
 }
 
 /// Where in an instruction the distance of its operand is, if that has four bytes and counts in 64 bits.
@@ -234,7 +240,7 @@ mod tests {
             assert_eq!(same_anywhere(bytes), same.then_some(used.len()), "{bytes:x?}");
             let moved = relocate(to, from, bytes);
             if same {
-                assert_eq!(moved.unwrap()[..used.len()], *used);
+                assert_eq!(moved.unwrap().code()[..used.len()], *used);
             }
         }
     }
@@ -300,6 +306,7 @@ mod tests {
             let instructions = decoded(from, &code);
             for at in [0x7000_1003, 0x7100_0000, 0x6ff0_0000].map(CodeAddr::new) {
                 let moved = as_they_are(at, &instructions, &code, end).unwrap();
+                let moved = moved.into_code();
                 assert!(moved.len() as u64 <= bound(from, &code));
                 let anew = encode_anew(at, instructions.clone(), end).unwrap();
                 let [moved, anew] = [moved, anew].map(|code| meaning(at.get(), &code));
@@ -309,6 +316,35 @@ mod tests {
                 assert_eq!(moved.split_last(), Some((jump, before)), "{code:02x?} at {at}");
             }
         }
+    }
+
+    /// What is relocated once and shifted is as if it had been relocated from there.
+    #[test]
+    fn shifted_code_is_as_if_it_was_relocated_by_itself() {
+        // je +100; add rax, [rip + 64]; call +0x1000; mov [rip + 64], imm32; inc eax
+        let code = [
+            &[0x74, 100, 0x48, 0x03, 0x05, 64, 0, 0, 0, 0xe8, 0, 16, 0, 0][..],
+            &[0x48, 0xc7, 0x05, 64, 0, 0, 0, 1, 2, 3, 4, 0xff, 0xc0],
+        ];
+        let code = code.concat();
+        let (from, at) = (CodeAddr::new(0x7000_0000), CodeAddr::new(0x7000_4000));
+        let first = relocate(at, from, &code).unwrap();
+        for (farther, higher) in [
+            (0, 32),
+            (192, 0),
+            (-192, 32),
+            (1 << 20, -(1 << 24)),
+            (3 << 30, 3 << 30),
+        ] {
+            let to = |addr: CodeAddr, by: i64| CodeAddr::new(addr.get().wrapping_add_signed(by));
+            let alone = relocate(to(at, higher), to(from, farther), &code).unwrap();
+            let mut shifted = first.clone();
+            assert!(shifted.shift(farther - higher));
+            assert_eq!(shifted, alone);
+        }
+        // One that is encoded anew there.
+        let mut far = first.clone();
+        assert!(!far.shift(1 << 40) && far == first);
     }
 
     /// What refers to what is moved with it, or has no form with a distance of four bytes.
@@ -354,7 +390,7 @@ mod tests {
         let moved = relocate(to, from, &code).unwrap();
         // To 0x100a, from 0x110a.
         assert_eq!(
-            moved,
+            moved.code(),
             [0xff, 0xc0, 0x90, 0xff, 0xc0, 0xe9, 0x00, 0xff, 0xff, 0xff]
         );
     }
