@@ -15,7 +15,7 @@
 
 use core::any::Any;
 use core::cell::UnsafeCell;
-use core::mem::ManuallyDrop;
+use core::mem::{self, ManuallyDrop};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -26,10 +26,11 @@ use super::host::state::{self, RawState};
 use super::{Answer, ExitStubContext, ExitStubSite, Frame, UnwindInfo, unwinds};
 use crate::addr::CodeAddr;
 use crate::arch::{Arch, SiteContext};
-use crate::engine::{ExitBlock, ExitRequest, ExitResumption, Role, StackAt};
+use crate::engine::{AlikeSites, ExitBlock, ExitRequest, ExitResumption, Role, StackAt};
 use crate::memory::{BlockForm, EmptyRoom, EmptyRooms, ManyHandles, OneOfMany};
-use crate::site::{Module, Site, SiteKey};
+use crate::site::{Module, Site};
 use crate::{Result, deopt};
+use patchpoint_asm::backend::Relocated;
 use patchpoint_asm::backend_of;
 
 /// Set in what an exit stub passes if that is a table. Neither a table nor a context is at an odd
@@ -59,6 +60,10 @@ struct Entry {
     users: AtomicU32,
     site: UnsafeCell<Option<TableSite>>,
 }
+
+/// From so many sites of a module on, exit stubs that are made together share a handle of it, which is
+/// a block of memory.
+const SHARED: usize = 4;
 
 const FREE: u32 = 0;
 /// Somebody empties it.
@@ -200,30 +205,42 @@ impl ExitBlock for Arc<ExitTable> {
             role,
         };
         self.check_room(room.number(), room.at());
-        self.put_for(kept, room, &Tail::of(request), 0)
+        self.put_for(kept, room, &mut Tail::of(request), 0)
     }
 
-    fn put_many(&self, first: &ExitRequest<'_>, rooms: EmptyRooms<'_>) -> (usize, Result<()>) {
+    fn put_many(
+        &self,
+        first: &ExitRequest<'_>,
+        sites: AlikeSites<'_>,
+        mut rooms: EmptyRooms<'_>,
+    ) -> (usize, Result<()>) {
         // The others lie behind it.
         self.check_room(rooms.number(), rooms.at());
-        let (module, SiteKey { index, .. }) = (first.site.module(), first.site.key());
-        let mut handles = ManyHandles::new(module.clone(), rooms.len());
-        let (start, tail) = (first.site.addr(), Tail::of(first));
-        let sites = index..index + rooms.len() as u32;
-        let (addrs, all) = (module.site_addrs(sites.clone()), rooms.len());
-        for (made, ((index, addr), room)) in sites.zip(addrs).zip(rooms).enumerate() {
-            let kept = || TableSite::OfMany {
-                module: handles.one(),
-                index,
-                role: first.role,
-            };
-            match self.put_for(kept, room, &tail, addr.distance_from(start)) {
-                Ok(true) => {}
-                Ok(false) => return (made, Ok(())),
-                Err(error) => return (made, Err(error)),
+        let (start, mut tail, role) = (first.site.addr(), Tail::of(first), first.role);
+        let mut made = 0;
+        for (module, sites) in sites.runs() {
+            let mut handles = (sites.len() >= SHARED).then(|| ManyHandles::new(module.clone(), sites.len()));
+            for ((index, addr), room) in sites.clone().zip(module.site_addrs(sites)).zip(&mut rooms) {
+                let kept = || match &mut handles {
+                    Some(handles) => TableSite::OfMany {
+                        module: handles.one(),
+                        index,
+                        role,
+                    },
+                    None => TableSite::Own {
+                        module: module.clone(),
+                        index,
+                        role,
+                    },
+                };
+                match self.put_for(kept, room, &mut tail, addr.distance_from(start)) {
+                    Ok(true) => made += 1,
+                    Ok(false) => return (made, Ok(())),
+                    Err(error) => return (made, Err(error)),
+                }
             }
         }
-        (all, Ok(()))
+        (made, Ok(()))
     }
 
     fn stack(&self) -> &'static [StackAt] {
@@ -244,7 +261,7 @@ impl ExitTable {
         &self,
         kept: impl FnOnce() -> TableSite,
         mut room: EmptyRoom<'_>,
-        tail: &Tail<'_>,
+        tail: &mut Tail<'_>,
         behind: i64,
     ) -> Result<bool> {
         if !self.claim(&room, kept) {
@@ -261,17 +278,16 @@ impl ExitTable {
 
     /// Writes the code of an exit stub.
     #[inline(always)] // A call is 40 instructions of a site's first patch, and as many of each site of a batch.
-    fn write(&self, code: &mut RoomCode<'_>, tail: &Tail<'_>, behind: i64) -> Result<Option<()>> {
+    fn write(&self, code: &mut RoomCode<'_>, tail: &mut Tail<'_>, behind: i64) -> Result<Option<()>> {
         let in_block = BlockExits::in_block();
         (in_block.enter)(code, self.at);
-        Ok(match *tail {
+        Ok(match tail {
             Tail::Jump { copied, to } => copied
                 .map_or(Some(()), |copied| code.put_if_room(copied))
-                .and_then(|()| (in_block.jump)(code, moved(to, behind))),
-            Tail::Relocated { bytes, from } => {
-                let from = moved(from, behind);
-                let relocated = backend_of(host()).relocate(code.next(), from, bytes);
-                code.put_if_room(&relocated.map_err(deopt::Error::from)?)
+                .and_then(|()| (in_block.jump)(code, moved(*to, behind))),
+            Tail::Relocated { bytes, from, last } => {
+                let moved = last.relocated(code.next(), moved(*from, behind), bytes);
+                code.put_if_room(moved.map_err(deopt::Error::from)?)
             }
         })
     }
@@ -282,7 +298,36 @@ enum Tail<'a> {
     /// A jump to an address; before it, what the site displaced.
     Jump { copied: Option<&'a [u8]>, to: CodeAddr },
     /// What the site at an address displaced, relocated, with a jump behind it.
-    Relocated { bytes: &'a [u8], from: CodeAddr },
+    Relocated { bytes: &'a [u8], from: CodeAddr, last: LastRelocated },
+}
+
+/// What was relocated last: for the next of sites that are alike, only its distances change. To relocate the
+/// instructions of each is a sixth of what invalidating a thousand modules takes.
+#[derive(Default)]
+struct LastRelocated(Option<(Relocated, i64)>);
+
+impl LastRelocated {
+    /// These instructions, which were at `from`, as they are executed at `at`, with a jump behind them. They
+    /// are always the same.
+    #[inline(never)] // Few exit stubs have any.
+    fn relocated(
+        &mut self,
+        at: CodeAddr,
+        from: CodeAddr,
+        bytes: &[u8],
+    ) -> core::result::Result<&[u8], patchpoint_asm::Error> {
+        let moved_by = from.distance_from(at);
+        let is_shifted = |(code, before): &mut (Relocated, i64)| {
+            // protection: each-copy-has-its-own-distances
+            let by = moved_by.wrapping_sub(mem::replace(before, moved_by));
+            code.shift(by)
+        };
+        if !self.0.as_mut().is_some_and(is_shifted) {
+            self.0 = Some((backend_of(host()).relocate_for_many(at, from, bytes)?, moved_by));
+        }
+        let last = self.0.as_ref().map(|(code, _)| code.code());
+        Ok(last.expect("it was relocated just now, or before"))
+    }
 }
 
 impl<'a> Tail<'a> {
@@ -294,7 +339,11 @@ impl<'a> Tail<'a> {
         };
         let from = first.site.addr();
         match same_anywhere.map(|used| bytes.get(..used)) {
-            None => Self::Relocated { bytes, from },
+            None => Self::Relocated {
+                bytes,
+                from,
+                last: LastRelocated::default(),
+            },
             Some(copied) => Self::Jump {
                 copied: Some(copied.expect("what is the same anywhere is of what was displaced")),
                 to: moved(from, bytes.len() as i64),

@@ -15,6 +15,7 @@
 //! looked at for what they hold. A site of a batch has what the batch says, or it is not committed; when
 //! it gets a state it is in the batch no more.
 
+mod alike;
 mod open;
 
 use std::mem;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+pub use self::alike::AlikeSites;
 pub(super) use self::open::{FEWEST, Filling, OpenBatches};
 use super::Shared;
 use super::change::{Side, SiteChange, SiteWrite};
@@ -66,11 +68,24 @@ impl Part {
         self.module.site_addrs(self.sites.clone())
     }
 
+    /// Whether these sites follow its own, in the same module and memory.
+    fn goes_on_with(&self, next: &Self) -> bool {
+        self.sites.end == next.sites.start
+            && self.module.is_same(&next.module)
+            // protection: batches-are-of-one-memory (2)
+            && self.memory.range() == next.memory.range()
+    }
+
     /// Those of its sites of what lies side by side of all of the batch, so many bytes of each.
     #[inline]
     fn of_all<'b>(&self, all: &'b [u8], len: usize) -> impl Iterator<Item = &'b [u8]> {
         let own = all.get(self.before * len..(self.before + self.sites.len()) * len);
         own.or_abort(HAS_ALL).chunks_exact(len)
+    }
+
+    /// How many sites of the batch come before the next one's.
+    fn end(&self) -> usize {
+        self.before + self.sites.len()
     }
 
     /// The number in the batch of one of its sites.
@@ -118,7 +133,45 @@ impl SiteBatch {
         self.rooms.len()
     }
 
-    /// Drops what is there of sites but for so many of the first.
+    /// How many sites have joined it, of which the last ones may not be filled yet.
+    fn joined(&self) -> usize {
+        self.parts.last().map_or(0, Part::end)
+    }
+
+    /// Its sites with these numbers.
+    fn alike(&self, numbers: Range<usize>) -> AlikeSites<'_> {
+        AlikeSites::new(&self.parts, numbers)
+    }
+
+    /// Adds sites that follow each other, by how many are before them.
+    fn join(&mut self, part: impl FnOnce(usize) -> Part) {
+        let part = part(self.joined());
+        let last = self.parts.last_mut().filter(|last| last.goes_on_with(&part));
+        match last {
+            Some(last) => last.sites.end = part.sites.end,
+            None => self.parts.push(part),
+        }
+    }
+
+    /// Takes out the sites from that number on, which are not filled.
+    fn split_off(&mut self, number: usize) -> Vec<Part> {
+        let within = self.parts.partition_point(|part| part.end() <= number);
+        let mut behind: Vec<Part> = self.parts.drain(within..).collect();
+        let first = behind.first_mut().filter(|part| part.before < number);
+        if let Some(part) = first {
+            let middle = part.sites.start + (number - part.before) as u32;
+            let before = mem::replace(&mut part.sites.start, middle)..middle;
+            self.parts.push(Part {
+                module: part.module.clone(),
+                memory: part.memory.clone(),
+                sites: before,
+                ..*part
+            });
+        }
+        behind
+    }
+
+    /// Drops what sites are filled with, but for so many of the first.
     fn truncate(&mut self, len: usize) {
         self.rooms.truncate(len);
         self.new.truncate(len * self.site_len);
@@ -129,11 +182,9 @@ impl SiteBatch {
         self.site_len
     }
 
-    /// Where the exit stubs are that were made for it, but for so many of the first: those that follow each
-    /// other together.
-    fn exit_stubs(&self, skip: usize) -> impl Iterator<Item = CodeRange> {
-        let made = self.made().get(skip..).expect(HAS_ALL);
-        let runs = made.chunk_by(|one, next| *next == one + 1);
+    /// Where the exit stubs are that were made for it: those that follow each other together.
+    fn exit_stubs(&self) -> impl Iterator<Item = CodeRange> {
+        let runs = self.made().chunk_by(|one, next| *next == one + 1);
         let ends = runs.filter_map(|run| run.first().zip(run.last()));
         ends.map(|(first, last)| {
             let (first, last) = (self.block.room(*first), self.block.room(*last));

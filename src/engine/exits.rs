@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Shared;
+use super::batch::AlikeSites;
 use super::exit_stub::{AloneExit, ExitStub, ExitStubCode, ExitStubKind, ExitStubList, RoomExit};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
@@ -67,19 +68,11 @@ pub struct ExitRequest<'a> {
     pub resumption: ExitResumption<'a>,
 }
 
-impl ExitRequest<'_> {
-    /// The site so many behind it in its module, if there is one. Where exit stubs are asked for of several
-    /// sites, these are alike: what is asked for differs in the site only, and in where it resumes by as
-    /// much as in the site's address.
-    #[must_use]
-    pub fn behind(&self, count: u32) -> Option<Site> {
-        self.site.behind(count)
-    }
-}
-
 impl<'a> ExitRequest<'a> {
-    /// The same of a site that is alike, whose exit stub will be at an address.
-    pub(super) fn of_like<'s>(&self, site: &'s Site, at: CodeAddr) -> ExitRequest<'s>
+    /// The same of a site that is alike, whose exit stub will be at an address: what is asked for differs in
+    /// where it resumes by as much as in the site's address.
+    #[must_use]
+    pub fn of_like<'s>(&self, site: &'s Site, at: CodeAddr) -> ExitRequest<'s>
     where
         'a: 's,
     {
@@ -145,14 +138,19 @@ pub trait ExitBlock: Send + Sync {
     /// If that is a room of another block.
     fn put(&self, request: &ExitRequest<'_>, room: EmptyRoom<'_>) -> Result<bool>;
 
-    /// The same in each of these rooms: in the first the one that is asked for, in each other that of the
-    /// site [behind](ExitRequest::behind) the one before. Returns how many were made, which are those before
-    /// the first that cannot be in the block, with the error if that cannot be made at all. Its room, if that
-    /// was taken out, is not used.
+    /// The same in each of these rooms, for as many sites that are [alike](ExitRequest::of_like): the first is
+    /// the one that is asked for. Returns how many were made, which are those before the first that cannot be
+    /// in the block, with the error if that cannot be made at all. Its room, if that was taken out, is not
+    /// used.
     ///
     /// # Panics
     /// As [`put`](Self::put).
-    fn put_many(&self, first: &ExitRequest<'_>, rooms: EmptyRooms<'_>) -> (usize, Result<()>);
+    fn put_many(
+        &self,
+        first: &ExitRequest<'_>,
+        sites: AlikeSites<'_>,
+        rooms: EmptyRooms<'_>,
+    ) -> (usize, Result<()>);
 
     /// How the stack differs in each from that at its site; by ascending offsets.
     fn stack(&self) -> &'static [StackAt];
@@ -184,15 +182,33 @@ pub(super) struct ExitRooms {
 /// of an invalidation.
 pub(super) struct TakenRooms {
     rooms: BlockRooms,
+    /// How many of them are promised to batches, which take them when all their sites are known.
+    promised: usize,
     /// Of the block, for exit stubs in these rooms.
     handles: ManyHandles<Arc<Block>>,
     exits: Arc<dyn ExitBlock>,
 }
 
 impl TakenRooms {
-    /// How many are left.
-    pub(super) fn len(&self) -> usize {
-        self.rooms.len()
+    fn are_of(&self, block: &Arc<Block>) -> bool {
+        Arc::ptr_eq(self.rooms.block(), block)
+    }
+
+    /// Promises so many, of which there are as many.
+    pub(super) fn promise(&mut self, count: usize) {
+        self.promised += count;
+    }
+
+    /// How many are promised.
+    pub(super) fn promised(&self) -> usize {
+        self.promised
+    }
+
+    /// How many are left that are promised to nobody.
+    #[inline]
+    pub(super) fn unpromised(&self) -> usize {
+        // protection: promised-rooms-are-not-given-to-others
+        self.rooms.len() - self.promised
     }
 
     /// The numbers of as many of them, which are filled next.
@@ -219,29 +235,31 @@ impl TakenRooms {
         }))
     }
 
-    /// Makes exit stubs in as many of them: see [`ExitBlock::put_many`]. Returns how many were made, even if
-    /// one failed; its room, if there is one, is not used.
-    pub(super) fn fill_many(
+    /// Makes exit stubs in as many of those that are promised: see [`ExitBlock::put_many`]. Returns how many
+    /// were made, even if one failed; its room, if there is one, is not used.
+    pub(super) fn fill_promised(
         &mut self,
-        count: usize,
         first: &ExitRequest<'_>,
+        sites: &AlikeSites<'_>,
         stubs: &StubPool,
     ) -> (usize, Result<()>) {
         let _stage = latency::enter(Stage::Assemble);
-        let mut made = 0;
+        let (mut made, count) = (0, sites.len());
         while made < count {
             let (mut number, mut all) = (0, 0);
-            let site = first.behind(made as u32);
-            let site = site.expect("exit stubs are asked for of sites that there are");
+            let left = sites.behind(made);
+            let site = left.iter().next().expect("some are left");
             let filled = self.rooms.take_side_by_side(count - made, |rooms| {
                 (number, all) = (rooms.number(), rooms.len());
-                self.exits.put_many(&first.of_like(&site, rooms.at()), rooms)
+                let request = first.of_like(&site, rooms.at());
+                self.exits.put_many(&request, left.up_to(all), rooms)
             });
             let ((put, result), taken) = match filled {
                 Ok(filled) => filled,
                 Err(error) => return (made, Err(error.into())),
             };
             made += put;
+            self.promised -= taken;
             if taken > put {
                 // protection: room-of-a-batch-that-cannot-be-filled-is-freed
                 stubs.discard(self.rooms.block().slot(number + put as u32));
@@ -350,32 +368,37 @@ impl ExitRooms {
         self.taken.extend(last.filter(|last| last.rooms.len() > 0));
     }
 
-    /// The rooms of that block, if some are left, and they are in reach of `near`: whoever takes of them
-    /// [notes](Self::note_taken) it.
-    pub(super) fn of_block(
+    /// Rooms of that block which are in reach of `near` and not promised yet: whoever promises them
+    /// [expects](Self::expect_fewer) fewer.
+    pub(super) fn promisable(
         &mut self,
         block: &Arc<Block>,
         near: CodeRange,
         stubs: &StubPool,
     ) -> Option<&mut TakenRooms> {
         // protection: batches-take-rooms-of-their-block
-        let is_it = |taken: &TakenRooms| Arc::ptr_eq(taken.rooms.block(), block);
-        let at = self.taken.iter().rposition(is_it)?;
-        let last = self.taken.len() - 1;
-        self.taken.swap(at, last);
-        let are_near = |taken: &&mut TakenRooms| {
-            let form = taken.rooms.block().form();
-            taken.rooms.are_for(form, near, stubs)
-        };
-        self.taken.last_mut().filter(are_near)
+        let are_of_block = |taken: &&mut TakenRooms| taken.are_of(block) && taken.unpromised() > 0;
+        let taken = self.taken.iter_mut().rev().find(are_of_block)?;
+        let form = block.form();
+        taken.rooms.are_for(form, near, stubs).then_some(taken)
     }
 
-    /// Notes that so many rooms were taken of the block that was used last.
-    pub(super) fn note_taken(&mut self, taken: usize) {
-        self.expected = self.expected.saturating_sub(taken);
-        if self.taken.last().is_some_and(|last| last.len() == 0) {
-            self.taken.pop();
-        }
+    /// So many sites fewer need rooms that are not promised.
+    pub(super) fn expect_fewer(&mut self, sites: usize) {
+        self.expected = self.expected.saturating_sub(sites);
+    }
+
+    /// Rooms of that block which are promised, if there are any left.
+    pub(super) fn promised(&mut self, block: &Arc<Block>) -> Option<&mut TakenRooms> {
+        let mut taken = self.taken.iter_mut().rev();
+        taken.find(|taken| taken.are_of(block) && taken.promised > 0)
+    }
+
+    /// Says that all have what was promised to them, or do not want it.
+    pub(super) fn end_promises(&mut self) {
+        self.taken.iter_mut().for_each(|taken| taken.promised = 0);
+        // protection: blocks-without-rooms-are-given-back
+        self.taken.retain(|taken| taken.rooms.len() > 0);
     }
 
     /// What is taken and not used.
@@ -445,7 +468,8 @@ impl Shared {
         near: CodeRange,
         made: &mut ExitStubList,
     ) -> Result<Option<CodeAddr>> {
-        let are_for = |taken: &TakenRooms| taken.rooms.are_for(form, near, &self.stubs);
+        let are_for =
+            |taken: &TakenRooms| taken.unpromised() > 0 && taken.rooms.are_for(form, near, &self.stubs);
         let last = rooms.taken.len().wrapping_sub(1);
         let at = match rooms.taken.iter().rposition(are_for) {
             // Most are, and nothing is moved.
@@ -464,6 +488,7 @@ impl Shared {
                 let handles = ManyHandles::new(Arc::clone(taken.block()), taken.len());
                 rooms.taken.push(TakenRooms {
                     rooms: taken,
+                    promised: 0,
                     handles,
                     exits,
                 });

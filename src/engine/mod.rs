@@ -77,6 +77,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+pub use batch::AlikeSites;
 pub use builder::EngineBuilder;
 pub use commit::Prepared;
 pub use exits::{

@@ -1,6 +1,7 @@
 //! From a change to bytes: assemble, place stubs and exit stubs, check. Everything that can be
 //! refused is refused here; nothing that is executed is touched.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
@@ -75,42 +76,23 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
                 return Ok(others);
             }
         }
-        let index = states.index_of(&site, || shared.check_registered(&site))?;
-        let room = states.installed_room.take();
-        let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
-        match preparation.change(request) {
-            Ok(Some(used)) => {
-                let old = &preparation.old.bytes;
-                let filling = match may_batch && set.open.may_open(left) {
-                    true => preparation.filling(request),
-                    false => None,
-                };
-                preparation.finish(index, used, set.next_change());
-                set.add(&site, old)?;
-                if let Some(filling) = filling {
-                    set.open_batch(&site, states, (request, &filling));
-                }
-                if !set.has_module(&site) {
-                    set.keep_module(site, &mut states.kept_module);
-                }
-                return Ok(0);
-            }
-            Ok(None) => set.unchanged += 1,
-            // protection: a-site-that-is-named-is-meant
-            Err(Error::SiteInvalidated { .. }) if if_invalid == IfInvalid::Leave => {
-                set.invalidated.push(preparation.site.clone());
-            }
-            Err(error) => {
-                // protection: stubs-of-refused-changes-are-freed
-                preparation.release();
-                return Err(error.into());
-            }
-        }
-        preparation.release();
+        let may_open = may_batch.then_some(left);
+        change_alone(
+            (shared, states),
+            &mut set,
+            (site, request, if_invalid),
+            grace_period,
+            may_open,
+        )?;
         Ok(0)
     });
+    let collected = match may_batch {
+        true => collected.and_then(|()| fill_batches((shared, states), &mut set, grace_period)),
+        false => collected,
+    };
     states.expect_sites(0);
     if may_batch {
+        states.exit_rooms.get_mut().end_promises();
         states.give_room_back();
     }
     states.exit_rooms.get_mut().keep_few(&shared.stubs);
@@ -123,6 +105,74 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         set.prepared = since.elapsed();
     }
     Ok(Prepared::new(engine, set))
+}
+
+/// Prepares the change of one site. A batch may be opened for sites like it if it is known how many are to come.
+#[inline(always)] // It is all that a single patch prepares.
+fn change_alone(
+    (shared, states): (&Shared, &mut States),
+    set: &mut ChangeSet,
+    (site, request, if_invalid): (Cow<'_, Site>, Request<&Sequence>, IfInvalid),
+    grace_period: bool,
+    may_open: Option<usize>,
+) -> Boxed<()> {
+    let index = states.index_of(&site, || shared.check_registered(&site))?;
+    let room = states.installed_room.take();
+    let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
+    match preparation.change(request) {
+        Ok(Some(used)) => {
+            let old = &preparation.old.bytes;
+            let filling = match may_open.is_some_and(|left| set.open.may_open(left)) {
+                true => preparation.filling(request),
+                false => None,
+            };
+            preparation.finish(index, used, set.next_change());
+            set.add(&site, old)?;
+            if let Some(filling) = filling {
+                set.open_batch(&site, states, (request, &filling));
+            }
+            if !set.has_module(&site) {
+                set.keep_module(site, &mut states.kept_module);
+            }
+            return Ok(());
+        }
+        Ok(None) => set.unchanged += 1,
+        // protection: a-site-that-is-named-is-meant
+        Err(Error::SiteInvalidated { .. }) if if_invalid == IfInvalid::Leave => {
+            set.invalidated.push(preparation.site.clone());
+        }
+        Err(error) => {
+            // protection: stubs-of-refused-changes-are-freed
+            preparation.release();
+            return Err(error.into());
+        }
+    }
+    preparation.release();
+    Ok(())
+}
+
+/// Fills the batches, all of whose sites have joined them. Those that cannot be in one are changed by
+/// themselves.
+#[inline(never)] // Few transactions have batches.
+fn fill_batches(
+    (shared, states): (&Shared, &mut States),
+    set: &mut ChangeSet,
+    grace_period: bool,
+) -> Boxed<()> {
+    // protection: sites-that-are-left-out-are-changed
+    for left_out in set.fill_batches(shared, states)? {
+        for (module, sites) in left_out.runs() {
+            for index in sites {
+                let asked = (
+                    Cow::Owned(module.handle(index)),
+                    left_out.request(),
+                    IfInvalid::Refuse,
+                );
+                change_alone((shared, states), set, asked, grace_period, None)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Observers are told each time that so many changes of a transaction are prepared: some milliseconds.

@@ -91,6 +91,19 @@ impl Request {
     }
 }
 
+impl Request {
+    /// The same with a reference of the sequence.
+    pub(super) fn by_ref(&self) -> Request<&Sequence> {
+        match self {
+            Self::Patch(sequence) => Request::Patch(sequence),
+            Self::Restore => Request::Restore,
+            Self::Invalidate => Request::Invalidate,
+            Self::Redirect(sequence) => Request::Redirect(sequence),
+            Self::Retarget(sequence) => Request::Retarget(sequence),
+        }
+    }
+}
+
 impl Request<&Sequence> {
     /// The same with a handle of the sequence.
     pub(super) fn cloned(self) -> Request {

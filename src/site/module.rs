@@ -488,13 +488,6 @@ impl Site {
         self.index
     }
 
-    /// The site so many behind it in its module, if there is one.
-    pub(crate) fn behind(&self, count: u32) -> Option<Self> {
-        let index = self.index.checked_add(count)?;
-        let is_there = (index as usize) < self.module.0.sites.len();
-        is_there.then(|| self.module.handle(index))
-    }
-
     /// Another handle of it, of which `kept` becomes the handle of the module if it is one.
     #[inline]
     pub(crate) fn handle_by(&self, kept: &mut Option<Module>) -> Self {

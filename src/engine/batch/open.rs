@@ -3,7 +3,8 @@
 //! Problem: sites that are alike may follow each other, or be in a thousand modules. Approach: a site
 //! that is changed by itself opens a batch, which has no sites yet. Those that come later in the
 //! transaction join it if the same is asked for and they are like it, with all that follow them in their
-//! module and do so too.
+//! module and do so too. When all have joined, their exit stubs and what they are to hold are made together:
+//! until then, the rooms of these are promised.
 
 use std::cell::Cell;
 use std::mem;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::{OldBytes, Part, SiteBatch, ranges};
-use crate::addr::CodeRange;
+use crate::addr::{CodeAddr, CodeRange};
 use crate::engine::Shared;
 use crate::engine::change::{ChangeSet, SiteChange, publish_too};
 use crate::engine::exit_stub::{ExitStubCode, ExitStubKind};
@@ -27,7 +28,7 @@ use crate::engine::state_table::StatePlace;
 use crate::engine::templates::Template;
 use crate::memory::{Alias, CodeMemory, short};
 use crate::sequence::Sequence;
-use crate::site::Site;
+use crate::site::{Module, Site};
 
 /// Which change of a site of a batch it is: none was changed before.
 const FIRST: u64 = 1;
@@ -37,6 +38,9 @@ pub(in crate::engine) const FEWEST: usize = 4;
 
 /// So many are looked at for each site: functions have sites of some forms.
 const MOST: usize = 8;
+
+/// So many sites are filled at a time: what is written of them is in the nearest cache when it is checked.
+const AT_ONCE: usize = 256;
 
 /// Once as many were opened in vain, one is opened for each so many sites: to open one is a quarter of a change.
 const SELDOM: usize = 64;
@@ -56,7 +60,7 @@ pub(in crate::engine) struct OpenBatches {
     /// Those that are looked at, no two of which a site could join.
     all: Vec<OpenBatch>,
     /// Those that sites have joined, and none does any more.
-    closed: Vec<SiteBatch>,
+    closed: Vec<OpenBatch>,
     /// How often one was closed: which place the next one gets.
     closed_ever: usize,
     /// How many were opened since enough sites have joined one: where sites differ, few are.
@@ -96,6 +100,24 @@ impl Joining<'_> {
     }
 }
 
+/// Sites that have joined a batch and cannot be in it: each is changed by itself.
+pub(in crate::engine) struct LeftOut {
+    parts: Vec<Part>,
+    request: Request,
+}
+
+impl LeftOut {
+    /// The sites, of modules.
+    pub(in crate::engine) fn runs(&self) -> impl Iterator<Item = (&Module, Range<u32>)> {
+        self.parts.iter().map(|part| (&part.module, part.sites.clone()))
+    }
+
+    /// What is asked for.
+    pub(in crate::engine) fn request(&self) -> Request<&Sequence> {
+        self.request.by_ref()
+    }
+}
+
 impl ChangeSet {
     /// Opens a batch of sites like this one, whose change was added last.
     #[inline(never)] // Few transactions have batches.
@@ -112,7 +134,7 @@ impl ChangeSet {
     /// Adds a site to an open batch, and those that follow it and get the same. Returns how many were added.
     ///
     /// # Errors
-    /// An exit stub cannot be made; the module of the site is not registered.
+    /// The module of the site is not registered.
     #[inline(never)] // As `open_batch`.
     pub(in crate::engine) fn join_batch(
         &mut self,
@@ -127,9 +149,32 @@ impl ChangeSet {
             request,
             behind,
         };
-        let of_stubs = &mut self.of_stubs;
-        // protection: exit-stubs-of-batches-are-published
-        self.open.join(of, &joining, |range| publish_too(of_stubs, range))
+        self.open.join(of, &joining)
+    }
+
+    /// Makes the exit stubs of all that have joined batches, and what they are to hold. Returns those for which
+    /// that cannot be.
+    ///
+    /// # Errors
+    /// An exit stub cannot be made at all.
+    #[inline(never)] // As `open_batch`.
+    pub(in crate::engine) fn fill_batches(
+        &mut self,
+        shared: &Shared,
+        states: &States,
+    ) -> Boxed<Vec<LeftOut>> {
+        let (mut left_out, OpenBatches { closed, all, .. }) = (Vec::new(), &mut self.open);
+        for open in closed.iter_mut().chain(all) {
+            let parts = open.fill_joined(shared, states)?;
+            if !parts.is_empty() {
+                let request = open.request.clone();
+                left_out.push(LeftOut { parts, request });
+            }
+            // protection: exit-stubs-of-batches-are-published
+            let exit_stubs = open.batch.exit_stubs();
+            exit_stubs.for_each(|range| publish_too(&mut self.of_stubs, range));
+        }
+        Ok(left_out)
     }
 }
 
@@ -160,21 +205,16 @@ impl OpenBatches {
             return;
         };
         self.closed_ever += 1;
-        let closed = mem::replace(place, open).batch;
-        self.closed.extend(Some(closed).filter(|batch| batch.len() > 0));
+        let closed = mem::replace(place, open);
+        self.closed
+            .extend(Some(closed).filter(|closed| closed.batch.joined() > 0));
     }
 
-    /// Adds a site, and those that follow it, to one of them. Returns how many sites were added; `made` is
-    /// told where the exit stubs are that were made for them.
+    /// Adds a site, and those that follow it, to one of them. Returns how many sites were added.
     ///
     /// # Errors
-    /// An exit stub cannot be made; the module of the site is not registered.
-    fn join(
-        &mut self,
-        of: (&Shared, &States),
-        joining: &Joining<'_>,
-        made: impl FnMut(CodeRange),
-    ) -> Boxed<u32> {
+    /// The module of the site is not registered.
+    fn join(&mut self, of: (&Shared, &States), joining: &Joining<'_>) -> Boxed<u32> {
         let Some(open) = self
             .all
             .iter_mut()
@@ -182,14 +222,13 @@ impl OpenBatches {
         else {
             return Ok(0);
         };
-        let (before, len) = (open.batch.made().len(), open.batch.len());
+        let before = open.batch.joined();
         open.add(of, joining)?;
-        open.batch.exit_stubs(before).for_each(made);
-        let now = open.batch.len();
-        if len < FEWEST && now >= FEWEST {
+        let now = open.batch.joined();
+        if before < FEWEST && now >= FEWEST {
             self.in_vain = 0;
         }
-        Ok((now - len) as u32)
+        Ok((now - before) as u32)
     }
 
     /// Whether there are none.
@@ -198,11 +237,11 @@ impl OpenBatches {
         self.all.is_empty()
     }
 
-    /// Those that sites have joined.
+    /// Those that have sites which are filled.
     pub(in crate::engine) fn take(&mut self) -> impl Iterator<Item = SiteBatch> {
         self.in_vain = 0;
-        let all = self.all.drain(..).map(|open| open.batch);
-        self.closed.drain(..).chain(all.filter(|batch| batch.len() > 0))
+        let all = self.closed.drain(..).chain(self.all.drain(..));
+        all.map(|open| open.batch).filter(|batch| batch.len() > 0)
     }
 }
 
@@ -289,39 +328,39 @@ impl OpenBatch {
         let places = states.places_in(site.module());
         match (places.and_then(|places| places.get(site.key())), &self.over) {
             (None, None) => {
-                if places.is_none() {
+                let last = self.batch.parts.last().map(|part| &part.module);
+                if places.is_none() && !last.is_some_and(|last| last.is_same(site.module())) {
                     // protection: sites-of-batches-are-registered
                     shared.check_registered(site)?;
                 }
-                self.add_fresh((shared, states), joining, memory, sites)
+                self.add_fresh((shared, states), joining, memory, sites);
+                Ok(())
             }
-            (Some(StatePlace::Batch(part)), Some(_)) if self.batch.len() == 0 => {
+            (Some(StatePlace::Batch(part)), Some(_)) if self.batch.joined() == 0 => {
                 self.add_over(states, joining, memory, part)
             }
             _ => Ok(()),
         }
     }
 
-    /// Adds sites without a state, as long as there are rooms for their exit stubs.
+    /// Adds sites without a state, as long as there are rooms for their exit stubs, which are promised.
     fn add_fresh(
         &mut self,
         (shared, states): (&Shared, &States),
         joining: &Joining<'_>,
         memory: &Alias,
         sites: Range<u32>,
-    ) -> Boxed<()> {
-        let mut rooms = states.exit_rooms.borrow_mut();
-        let near = joining.site.range();
-        let Some(taken) = rooms.of_block(&self.batch.block, near, &shared.stubs) else {
-            return Ok(());
+    ) {
+        let (mut rooms, near) = (states.exit_rooms.borrow_mut(), joining.site.range());
+        let Some(taken) = rooms.promisable(&self.batch.block, near, &shared.stubs) else {
+            return;
         };
-        let most = taken.len();
-        let end = sites.end.min(sites.start.saturating_add(most as u32));
+        let most = taken.unpromised() as u32;
+        let end = sites.end.min(sites.start.saturating_add(most));
         let sites = self.alike(states, joining.site, memory, sites.start..end);
-        let added = self.fill_rooms(shared, (joining, memory), sites, taken);
-        let used = most - taken.len();
-        rooms.note_taken(used);
-        added
+        taken.promise(sites.len());
+        rooms.expect_fewer(sites.len());
+        self.join((joining, memory), sites);
     }
 
     /// Adds those of a batch that has one part, all that are left of it, which keep their exit stubs.
@@ -352,12 +391,14 @@ impl OpenBatch {
         let old = before.new.get(first * before.site_len..).expect(super::HAS_ALL);
         let numbers = before.rooms.get(first..).expect(super::HAS_ALL).iter().copied();
         self.batch.block = Arc::clone(&before.block);
-        match self.fill(joining.site, left.clone(), numbers)? == left.len() {
-            true => {
-                self.batch.old = OldBytes::OfPart(part, old.to_vec());
-                self.push((joining, memory), left);
+        let len = left.len();
+        self.join((joining, memory), left);
+        match self.fill(numbers)? == len {
+            true => self.batch.old = OldBytes::OfPart(part, old.to_vec()),
+            false => {
+                self.batch.truncate(0);
+                self.batch.parts.clear();
             }
-            false => self.batch.truncate(0),
         }
         Ok(())
     }
@@ -392,79 +433,126 @@ impl OpenBatch {
         }
     }
 
-    /// Makes what these sites hold afterwards, each with the way to the exit stub of its number in the
-    /// block: of all that a branch from there reaches. Returns how many these are.
-    fn fill(&mut self, site: &Site, sites: Range<u32>, numbers: impl Iterator<Item = u32>) -> Boxed<usize> {
-        let (module, batch, code) = (site.module(), &mut self.batch, self.template.code());
-        let (len, before) = (batch.site_len, batch.rooms.len());
-        let branch = self.template.lone_branch();
-        let branch = branch.expect("a batch was opened as its template has one branch");
-        batch.rooms.extend(numbers);
-        let rooms = batch.rooms.get(before..).expect(super::HAS_ALL);
-        append_copies(&mut batch.new, code, rooms.len());
-        let new = batch.new.get_mut(before * len..).expect(super::HAS_ALL);
-        let block = &*batch.block;
-        let places =
-            || ranges(module, sites.clone(), len).zip(rooms.iter().map(|number| block.room_at(*number)));
-        let filled = branch.fill_in(new, places());
-        let codes = new.get(..filled * len).expect(super::HAS_ALL);
-        let refused = branch.first_refused(codes, places());
-        batch.truncate(before + refused.map_or(filled, |_| 0));
-        match refused {
-            Some(refused) => {
-                let site = module.handle(sites.start + refused as u32);
-                Err(filled_wrong(&site).into())
+    /// Makes the exit stubs of all that have joined, and what they are to hold. Returns those for which that cannot
+    /// be: their exit stubs cannot be in the block, or a branch from there does not reach them.
+    fn fill_joined(&mut self, shared: &Shared, states: &States) -> Boxed<Vec<Part>> {
+        let (mut left_out, mut rooms) = (Vec::new(), states.exit_rooms.borrow_mut());
+        while self.batch.len() < self.batch.joined() {
+            let promised = rooms.promised(&self.batch.block);
+            let promised = promised.expect("there is a room for each site that has joined");
+            if self.fill_rooms(shared, promised)? {
+                continue;
             }
-            None => Ok(filled),
+            let mut behind = self.batch.split_off(self.batch.len());
+            let first = behind.first_mut().expect("not all were filled");
+            let next = first.sites.start + 1;
+            left_out.push(Part {
+                module: first.module.clone(),
+                memory: first.memory.clone(),
+                sites: first.sites.start..next,
+                ..*first
+            });
+            first.sites.start = next;
+            // Each time, all that are left are filled.
+            // protection: sites-that-cannot-be-filled-are-few
+            if left_out.len() == MOST {
+                left_out.append(&mut behind);
+            }
+            for part in behind.into_iter().filter(|part| !part.sites.is_empty()) {
+                self.batch.join(|before| Part { before, ..part });
+            }
         }
+        Ok(left_out)
     }
 
-    /// Adds these sites, each with an exit stub in one of the rooms, as long as one can be made.
-    fn fill_rooms(
-        &mut self,
-        shared: &Shared,
-        (joining, memory): (&Joining<'_>, &Alias),
-        sites: Range<u32>,
-        rooms: &mut TakenRooms,
-    ) -> Boxed<()> {
-        let (first, before) = (joining.site, self.batch.len());
-        let filled = self.fill(first, sites.clone(), rooms.next(sites.len()))?;
-        let Some(number) = self.batch.rooms.get(before) else {
-            return Ok(());
+    /// Fills as many of those that are not filled yet as rooms are promised, up to the first for which that cannot
+    /// be. Returns whether there is none.
+    fn fill_rooms(&mut self, shared: &Shared, rooms: &mut TakenRooms) -> Boxed<bool> {
+        let before = self.batch.len();
+        let count = rooms.promised().min(self.batch.joined() - before);
+        let filled = self.fill(rooms.next(count))?;
+        let batch = &mut self.batch;
+        let sites = batch.alike(before..before + filled);
+        let (Some(first), Some(number)) = (sites.iter().next(), batch.rooms.get(before)) else {
+            return Ok(false);
         };
-        let at = self.batch.block.room_at(*number);
-        let (kind, end) = (self.batch.exit_stub.0, first.end());
+        let (kind, end) = (batch.exit_stub.0, first.end());
         let request = ExitRequest {
-            site: first,
+            site: &first,
             role: kind.role(),
-            at,
+            at: batch.block.room_at(*number),
             resumption: match kind {
                 ExitStubKind::Miss => ExitResumption::At(end),
                 // Sites that are alike have displaced the same.
                 ExitStubKind::Deopt | ExitStubKind::Invalidated => {
-                    self.batch.facts.resumption(end, || first.displaced())
+                    batch.facts.resumption(end, || first.displaced())
                 }
             },
         };
-        let (made, result) = rooms.fill_many(filled, &request, &shared.stubs);
-        self.batch.truncate(before + made);
-        self.push((joining, memory), sites.start..sites.start + made as u32);
-        Ok(result?)
+        let (made, result) = rooms.fill_promised(&request, &sites, &shared.stubs);
+        batch.truncate(before + made);
+        result?;
+        Ok(made == count)
     }
 
-    /// Adds the sites that were filled last.
-    fn push(&mut self, (joining, memory): (&Joining<'_>, &Alias), sites: Range<u32>) {
-        if sites.is_empty() {
-            return;
+    /// Makes what as many of those are to hold that are not filled yet, each with the way to the exit stub of its
+    /// number in the block: of all that a branch from there reaches. Returns how many these are.
+    fn fill(&mut self, numbers: impl Iterator<Item = u32>) -> Boxed<usize> {
+        let (batch, code) = (&mut self.batch, self.template.code());
+        let (len, before) = (batch.site_len, batch.rooms.len());
+        let branch = self.template.lone_branch();
+        let branch = branch.expect("a batch was opened as its template has one branch");
+        batch.rooms.extend(numbers);
+        let end = batch.rooms.len();
+        append_copies(&mut batch.new, code, end - before);
+        let (mut places, mut filled) = (Vec::with_capacity(AT_ONCE.min(end - before)), before);
+        while filled < end {
+            let now = filled..end.min(filled + AT_ONCE);
+            places.clear();
+            batch.places(now.clone(), &mut places);
+            let new = batch.new.get_mut(now.start * len..now.end * len);
+            let new = new.expect(super::HAS_ALL);
+            let made = branch.fill_in(new, places.iter().copied());
+            let made_of_new = new.get(..made * len).expect(super::HAS_ALL);
+            if let Some(refused) = branch.first_refused(made_of_new, places.iter().copied()) {
+                batch.truncate(before);
+                let site = batch.alike(filled + refused..end).iter().next();
+                return Err(filled_wrong(&site.expect("what is refused is of a site")).into());
+            }
+            filled += made;
+            if filled < now.end {
+                break;
+            }
         }
-        self.batch.parts.push(Part {
-            module: joining.site.module().clone(),
-            module_number: joining.module,
-            memory: memory.clone(),
-            before: self.batch.len() - sites.len(),
-            sites,
-            number: 0,
-        });
+        batch.truncate(filled);
+        Ok(filled - before)
+    }
+
+    /// Adds sites that are like its.
+    fn join(&mut self, (joining, memory): (&Joining<'_>, &Alias), sites: Range<u32>) {
+        if !sites.is_empty() {
+            self.batch.join(|before| Part {
+                module: joining.site.module().clone(),
+                module_number: joining.module,
+                memory: memory.clone(),
+                before,
+                sites,
+                number: 0,
+            });
+        }
+    }
+}
+
+impl SiteBatch {
+    /// Where the sites with these numbers are, and their exit stubs.
+    fn places(&self, numbers: Range<usize>, into: &mut Vec<(CodeRange, CodeAddr)>) {
+        let mut rooms = self.rooms.get(numbers.clone()).expect(super::HAS_ALL);
+        for (module, sites) in self.alike(numbers).runs() {
+            let (own, behind) = rooms.split_at(sites.len());
+            let exits = own.iter().map(|number| self.block.room_at(*number));
+            into.extend(ranges(module, sites, self.site_len).zip(exits));
+            rooms = behind;
+        }
     }
 }
 

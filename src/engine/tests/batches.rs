@@ -1,6 +1,7 @@
 //! Sites that are changed in batches: what becomes of them is what becomes of sites with changes
 //! of their own.
 
+mod holds;
 mod memories;
 mod modules;
 mod patched;
@@ -12,61 +13,11 @@ use parking_lot::Mutex;
 
 use super::placed::covers;
 use super::*;
+use crate::engine::state_table::StatePlace;
 use crate::icache::testing::during;
 use crate::sequence::Target;
 use crate::site::SiteSpec;
-
-/// What a site holds when it is registered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holds {
-    /// LLVM's call of [`plus_three`], and nops.
-    Call,
-    /// The same of [`times_five`].
-    OtherCall,
-    Nops,
-    /// Half as many again.
-    LongNops,
-}
-
-impl Holds {
-    fn len(self) -> u32 {
-        match self {
-            Self::LongNops => RESERVED + RESERVED / 2,
-            _ => RESERVED,
-        }
-    }
-
-    fn bytes(self) -> Vec<u8> {
-        let target = match self {
-            Self::Call => plus_three as extern "C" fn(u64) -> u64,
-            Self::OtherCall => times_five,
-            Self::Nops | Self::LongNops => return vec![HOST.nop[0]; self.len() as usize],
-        };
-        // movabsq $target,%r11; callq *%r11; nopl (%rax)
-        let target = (target as usize as u64).to_le_bytes();
-        [&[0x49, 0xbb][..], &target, &[0x41, 0xff, 0xd3, 0x0f, 0x1f, 0x00]].concat()
-    }
-
-    /// What the function makes of its number there.
-    fn work(self, number: u64) -> u64 {
-        match self {
-            Self::Call => plus_three(number),
-            Self::OtherCall => times_five(number),
-            Self::Nops | Self::LongNops => number.wrapping_add(1),
-        }
-    }
-}
-
-/// Where the call of a site returns to.
-const RETURN_OFFSET: usize = 13;
-
-extern "C" fn plus_three(number: u64) -> u64 {
-    number.wrapping_add(3)
-}
-
-extern "C" fn times_five(number: u64) -> u64 {
-    number.wrapping_mul(5)
-}
+use holds::{Holds, RETURN_OFFSET, code_of};
 
 /// The ID of the first site; the others follow.
 const FIRST_ID: u64 = 100;
@@ -79,28 +30,6 @@ struct Many {
     module: Module,
     /// The IDs of the sites whose handler was called, in that order.
     handled: Arc<Mutex<Vec<u64>>>,
-}
-
-/// The code of a function that keeps its number in %rbx, and where its sites are.
-fn code_of(holds: &[Holds]) -> (Vec<u8>, Vec<u32>) {
-    // pushq %rbx; movq %rdi,%rbx
-    let mut code = vec![0x53, 0x48, 0x89, 0xfb];
-    let mut offsets = Vec::new();
-    for holds in holds {
-        let (before, after): (&[u8], &[u8]) = match holds {
-            // movq %rbx,%rdi; the site; movq %rax,%rbx
-            Holds::Call | Holds::OtherCall => (&[0x48, 0x89, 0xdf], &[0x48, 0x89, 0xc3]),
-            // incq %rbx; the site
-            Holds::Nops | Holds::LongNops => (&[0x48, 0xff, 0xc3], &[]),
-        };
-        code.extend(before);
-        offsets.push(code.len() as u32);
-        code.extend(holds.bytes());
-        code.extend(after);
-    }
-    // movq %rbx,%rax; popq %rbx; retq
-    code.extend([0x48, 0x89, 0xd8, 0x5b, 0xc3]);
-    (code, offsets)
 }
 
 impl Many {
@@ -145,7 +74,7 @@ impl Many {
         let (placed, code) = Self::adopted(engine, holds, true);
         let shape = |id: RecordId| {
             let holds = holds.get((id.get() - FIRST_ID) as usize)?;
-            Some(CallShape::any_reg(holds.len()).result().args(1))
+            Some(holds.shape())
         };
         // SAFETY: what is told is true of the code.
         let module = unsafe { engine.register(code, |record| shape(record.id())) }.unwrap();
@@ -219,14 +148,15 @@ impl Many {
         self.engine.shared.states.lock().batches.len()
     }
 
+    /// Where the state of a site is, if it has one.
+    fn place(&self, number: usize) -> Option<StatePlace> {
+        let states = self.engine.shared.states.lock();
+        states.table.get(self.site(number).key())
+    }
+
     /// Whether a site is in a batch, which asks nothing of its state.
     fn in_batch(&self, number: usize) -> bool {
-        use crate::engine::state_table::StatePlace;
-        let states = self.engine.shared.states.lock();
-        matches!(
-            states.table.get(self.site(number).key()),
-            Some(StatePlace::Batch(_))
-        )
+        matches!(self.place(number), Some(StatePlace::Batch(_)))
     }
 
     /// The numbers of those that are.

@@ -415,14 +415,21 @@ struct OwnBlock {
     form: BlockForm,
     at: CodeAddr,
     exits: Arc<dyn ExitBlock>,
+    /// That of the sites.
+    memory: Alias,
 }
 
 impl OwnBlock {
-    fn new(exits: &ExitStubs, request: &ExitRequest<'_>) -> Self {
+    fn new(exits: &ExitStubs, request: &ExitRequest<'_>, text: &Text) -> Self {
         let found = exits.in_blocks(request.site, request.role, request.resumption);
         let ((form, blocks), at) = (found.unwrap(), request.at);
         let (_, exits) = blocks.make(form, at, 8);
-        Self { form, at, exits }
+        Self {
+            form,
+            at,
+            exits,
+            memory: text.placed.memory(),
+        }
     }
 
     /// The room of that number.
@@ -437,7 +444,9 @@ impl OwnBlock {
         let (first, taken) = (self.room(numbers.start).at(), Cell::new(0));
         let mut bytes = vec![0; numbers.len() * self.form.room as usize];
         let rooms = EmptyRooms::of((numbers.start, first), self.form.room, &mut bytes, &taken);
-        let (made, result) = self.exits.put_many(request, rooms);
+        let (made, result) = AlikeSites::with((request.site, &self.memory), numbers.len() as u32, |sites| {
+            self.exits.put_many(request, sites, rooms)
+        });
         result.unwrap();
         (made, taken.get())
     }
@@ -461,7 +470,7 @@ fn exit_stubs_that_are_made_together_go_each_for_itself() {
         at: site.range().end(),
         resumption: ExitResumption::At(site.range().end()),
     };
-    let block = OwnBlock::new(&exits, &request);
+    let block = OwnBlock::new(&exits, &request, &text);
     // It cannot go as far.
     let far = CodeAddr::new(site.range().end().get() ^ 1 << 46);
     let to_far = ExitRequest {
@@ -503,7 +512,7 @@ fn an_exit_stub_is_made_in_its_block_only() {
         at: end,
         resumption: ExitResumption::At(end),
     };
-    let block = OwnBlock::new(&exits, &request);
+    let block = OwnBlock::new(&exits, &request, &text);
     let at = CodeAddr::new(block.room(1).at().get() + 0x1_0000);
     let room = EmptyRoom::of(1, at, vec![0; block.form.room as usize].leak());
     let _ = block.exits.put(&request, room);

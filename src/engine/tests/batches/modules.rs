@@ -164,6 +164,23 @@ fn sites_of_many_modules_are_as_those_that_were_prepared_first() {
     assert!(several.in_batches() > 20, "handlers do not ask for states");
 }
 
+/// What they resume with is moved once, and copied: each copy reads what its own module has, and goes on there.
+#[test]
+fn what_sites_of_many_modules_displace_refers_to_their_own() {
+    const READS: &[Holds] = &[Holds::Call, Holds::Read, Holds::Read, Holds::Nops];
+    for released in [false, true] {
+        let all = [READS; 12];
+        let in_batches = stages(&all, &[released], &[None]);
+        assert!(in_batches[0].0 > 40, "{in_batches:?}");
+        let several = Several::new(&all);
+        if released {
+            several.release();
+        }
+        several.commit(true, None).unwrap();
+        several.call_invalidated();
+    }
+}
+
 /// Sites are alike that hold the same, and no others.
 #[test]
 fn sites_of_other_modules_that_differ_are_in_no_batch_with_the_others() {
