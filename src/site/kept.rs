@@ -6,6 +6,7 @@
 
 use core::iter;
 use core::mem;
+use core::num::NonZeroU32;
 use core::ops::Range;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use smallvec::SmallVec;
 
 use super::found::SiteEntry;
 use crate::addr::{CodeAddr, CodeRange, Len, RecordId};
+use crate::arch::CallShape;
 
 /// A site, as it is found by its address.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,9 +55,28 @@ pub(super) struct SiteForm {
     pub(super) overhang: u8,
     /// Which record it has.
     pub(super) recorded: RecordedBy,
+    /// That of all forms that are known to be alike, of other modules too.
+    pub(super) number: Option<FormNumber>,
 }
 
+/// No two of a process are the same unless the forms are alike.
+pub(super) type FormNumber = NonZeroU32;
+
 impl SiteForm {
+    /// How a site is called, among what its module's are.
+    pub(super) fn shape_of(&self, shapes: &[CallShape]) -> CallShape {
+        let shape = shapes.get(usize::from(self.shape));
+        *shape.expect("a site's shape is one of its module's")
+    }
+
+    /// What a site held when it was audited, with the rest of its last instruction, among what its module's did.
+    pub(super) fn displaced<'o>(&self, originals: &'o [u8]) -> &'o [u8] {
+        let start = Len::new(self.original).as_usize();
+        let end = start + self.reserved.as_usize() + usize::from(self.overhang);
+        let displaced = originals.get(start..end);
+        displaced.expect("registration has kept what the site held")
+    }
+
     /// Whether it has a record: LLVM's, or one that was made of what was told.
     pub(super) fn is_recorded(&self) -> bool {
         self.recorded != RecordedBy::Nobody
@@ -121,6 +142,7 @@ impl Sites {
                     shape: entry.shape,
                     overhang: entry.overhang,
                     recorded: entry.recorded,
+                    number: None,
                 }),
             };
         }
@@ -132,6 +154,13 @@ impl Sites {
             bases: bases.into(),
             forms: forms.all,
             entry_ids: entry_ids.into(),
+        }
+    }
+
+    /// Numbers the forms, if they are few: of code that no other is like there may be as many as sites.
+    pub(super) fn number_forms(&mut self, mut number: impl FnMut(&SiteForm) -> Option<FormNumber>) {
+        if self.forms.len() <= AT_ONCE {
+            self.forms.iter_mut().for_each(|form| form.number = number(form));
         }
     }
 

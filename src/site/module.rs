@@ -6,6 +6,7 @@ use core::ops::{Deref, Range};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use super::alike::FormKey;
 use super::calls::Callees;
 use super::describe::Descriptions;
 use super::found::SiteEntry;
@@ -88,6 +89,8 @@ pub(super) struct Details {
     released: AtomicBool,
     /// The number of its list of states in its engine, once it has one.
     states_at: AtomicU32,
+    /// The place that it got last in a table of sites.
+    table_at: AtomicU32,
     callees: Callees,
     /// Most modules have no told site: they pay one word.
     told: Option<Box<ToldRecords>>,
@@ -145,14 +148,19 @@ impl Module {
             (unused.module(), unused.sites(sites.len()))
         };
         let filled = Arc::get_mut(&mut inner).expect("an unused module has no other handles");
+        let mut sites = Sites::new(sites, room);
+        let mut numbers = parts.owner.forms();
+        sites.number_forms(|form| numbers.of(FormKey::new(form, &parts, (&shapes, &originals))));
+        drop(numbers);
         *filled = Inner {
-            sites: Sites::new(sites, room),
+            sites,
             details: Some(Box::new(Details {
                 parts,
                 shapes: shapes.into(),
                 originals: originals.into_boxed_slice(),
                 released,
                 states_at: AtomicU32::new(0),
+                table_at: AtomicU32::new(0),
                 callees,
                 told: is_told.then(|| Box::new(told)),
                 on_demand: OnceLock::new(),
@@ -306,6 +314,16 @@ impl Module {
     /// Keeps the number of its list of states, for the engine in which it is registered.
     pub(crate) fn put_states_at(&self, number: u32) {
         self.0.states_at.store(number, Ordering::Relaxed);
+    }
+
+    /// The place that it got [last](Self::put_table_at) in a table; 0 before.
+    pub(super) fn table_at(&self) -> u32 {
+        self.0.table_at.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the place that it got in a table.
+    pub(super) fn put_table_at(&self, place: u32) {
+        self.0.table_at.store(place, Ordering::Relaxed);
     }
 
     /// Whether it is the same module, not one like it.
@@ -543,11 +561,7 @@ impl Site {
     /// The instructions that were there when it was registered: the reserved bytes, and of a
     /// shadow the rest of its last instruction.
     pub(crate) fn displaced(&self) -> &[u8] {
-        let form = self.form();
-        let start = Len::new(form.original).as_usize();
-        let end = start + form.reserved.as_usize() + usize::from(form.overhang);
-        let original = self.module.0.originals.get(start..end);
-        original.expect("registration has kept what the site held")
+        self.form().displaced(&self.module.0.originals)
     }
 
     /// The reserved bytes as they were then.
@@ -570,6 +584,9 @@ impl Site {
             return self.form_key() == other.form_key();
         }
         let (form, of_other) = (self.form(), other.form());
+        if form.number.is_some() && form.number == of_other.number {
+            return true;
+        }
         // protection: sites-of-two-modules-are-compared
         (form.reserved, form.overhang, form.recorded)
             == (of_other.reserved, of_other.overhang, of_other.recorded)
@@ -636,11 +653,8 @@ impl Site {
 
     /// What the runtime told of it.
     #[must_use]
-    #[expect(clippy::missing_panics_doc, reason = "an invariant says why it does not")]
     pub fn shape(&self) -> CallShape {
-        let shapes = &self.module.0.shapes;
-        let shape = shapes.get(usize::from(self.form().shape));
-        *shape.expect("a site's shape is one of its module's")
+        self.form().shape_of(&self.module.0.shapes)
     }
 
     /// The function in which it lies.

@@ -8,12 +8,14 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::alike::FormNumbers;
 use super::unused::Unused;
 
 /// A name of an owner, which does not keep it.
 pub(crate) struct Owner {
     name: Weak<dyn Any + Send + Sync>,
     unused: Mutex<Unused>,
+    forms: Mutex<FormNumbers>,
 }
 
 impl Owner {
@@ -22,6 +24,7 @@ impl Owner {
         Arc::new(Self {
             name: owner,
             unused: Mutex::default(),
+            forms: Mutex::default(),
         })
     }
 
@@ -33,6 +36,11 @@ impl Owner {
     /// The owner, if it is one of that type and still exists.
     pub(crate) fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.name.upgrade()?.downcast().ok()
+    }
+
+    /// The numbers of the forms of its modules.
+    pub(super) fn forms(&self) -> MutexGuard<'_, FormNumbers> {
+        self.forms.lock()
     }
 
     /// Memory of its modules to come.
