@@ -610,10 +610,12 @@ impl Shared {
     }
 
     fn check_registered(&self, site: &Site) -> Result<()> {
-        match self.table.read().has(site.module()) {
-            true => Ok(()),
-            false => Err(Error::Site(crate::site::Error::SiteForeign { site: site.name() })),
-        }
+        check_has(&self.table.read(), site)
+    }
+
+    /// The same for who has the states.
+    fn check_registered_with(&self, states: &States, site: &Site) -> Result<()> {
+        check_has(self.table.read_with(&states.table_key), site)
     }
 
     /// Frees what was allocated for a change that was not made: nothing has ever branched to it.
@@ -625,6 +627,13 @@ impl Shared {
         for slot in slots {
             self.stubs.discard(slot);
         }
+    }
+}
+
+fn check_has(table: &SiteTable, site: &Site) -> Result<()> {
+    match table.has(site.module()) {
+        true => Ok(()),
+        false => Err(Error::Site(crate::site::Error::SiteForeign { site: site.name() })),
     }
 }
 

@@ -304,6 +304,7 @@ impl Template {
     }
 
     /// The number of the first of codes of the same length that differs in more.
+    #[inline(never)] // What it needs of registers is all that there are.
     fn first_unlike<'c>(&self, mut codes: impl Iterator<Item = &'c [u8]>) -> Option<usize> {
         let (checked, closed) = (&*self.code, &*self.closed);
         match checked.len() {

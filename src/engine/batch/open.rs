@@ -331,7 +331,7 @@ impl OpenBatch {
                 let last = self.batch.parts.last().map(|part| &part.module);
                 if places.is_none() && !last.is_some_and(|last| last.is_same(site.module())) {
                     // protection: sites-of-batches-are-registered
-                    shared.check_registered(site)?;
+                    shared.check_registered_with(states, site)?;
                 }
                 self.add_fresh((shared, states), joining, memory, sites);
                 Ok(())
