@@ -329,10 +329,13 @@ impl<'a> WantedExit<'a> {
 const KEPT: usize = 32;
 
 impl ExitRooms {
-    /// So many sites are changed from now on.
+    /// So many sites are changed from now on, to whom nothing is promised yet.
     pub(super) fn expect(&mut self, sites: usize) {
         (self.expected, self.all) = (sites, sites);
         self.forms.clear();
+        // Also where what makes exit stubs has panicked before they were.
+        // protection: promises-end-with-their-transaction
+        self.taken.iter_mut().for_each(|taken| taken.promised = 0);
     }
 
     /// How many of the sites that there are yet may need rooms of that form: of a form that comes up later
@@ -414,11 +417,16 @@ impl ExitRooms {
         taken.find(|taken| taken.are_of(block) && taken.promised > 0)
     }
 
-    /// Says that all have what was promised to them, or do not want it.
-    pub(super) fn end_promises(&mut self) {
-        self.taken.iter_mut().for_each(|taken| taken.promised = 0);
+    /// Drops what is kept of blocks all of whose rooms are used.
+    pub(super) fn drop_used_up(&mut self) {
         // protection: blocks-without-rooms-are-given-back
         self.taken.retain(|taken| taken.rooms.len() > 0);
+    }
+
+    /// How many are promised.
+    #[cfg(test)]
+    pub(super) fn promised_rooms(&self) -> usize {
+        self.taken.iter().map(|taken| taken.promised).sum()
     }
 
     /// What is taken and not used.

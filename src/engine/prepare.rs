@@ -92,7 +92,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
     };
     states.expect_sites(0);
     if may_batch {
-        states.exit_rooms.get_mut().end_promises();
+        states.exit_rooms.get_mut().drop_used_up();
         states.give_room_back();
     }
     states.exit_rooms.get_mut().keep_few(&shared.stubs);

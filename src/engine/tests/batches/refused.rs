@@ -1,5 +1,7 @@
 //! Batches whose transaction is refused, or fails: nothing is left of them, or what is left is known.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::*;
 use crate::engine::batch::FEWEST;
 use crate::engine::batch::failing::{self, Fails};
@@ -464,6 +466,36 @@ fn a_site_whose_exit_stub_is_in_no_block_is_in_no_batch() {
         let stats = at_once.unregister().stub_stats();
         assert_eq!((stats.in_use, stats.slots), (0, 0));
     }
+}
+
+/// Its sites are as before, and the next transaction finds nothing of it.
+#[test]
+fn what_panics_in_the_midst_of_a_batch_leaves_no_promises() {
+    let panics: fn(u64, u64) -> bool = |id, chosen| {
+        assert_ne!(id, chosen, "no exit stub");
+        false
+    };
+    let (many, choice) = picky_of((panics, FIRST_ID + 20, false));
+    let before: Vec<_> = many.sites().iter().map(bytes).collect();
+    for _ in 0..3 {
+        let refused = catch_unwind(AssertUnwindSafe(|| many.invalidate()));
+        assert!(refused.is_err());
+        let now: Vec<_> = many.sites().iter().map(bytes).collect();
+        assert_eq!(now, before);
+    }
+    *choice.lock() = None;
+    assert_eq!(many.invalidate().unwrap().sites, 30);
+    assert!(many.batched().len() > 20, "{:?}", many.batched());
+    many.called();
+    let rooms = many
+        .engine
+        .shared
+        .states
+        .lock()
+        .exit_rooms
+        .borrow()
+        .promised_rooms();
+    assert_eq!(rooms, 0);
 }
 
 /// Batches are filled again behind each, so after some of them the others are in none.
