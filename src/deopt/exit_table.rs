@@ -61,8 +61,8 @@ struct Entry {
     site: UnsafeCell<Option<TableSite>>,
 }
 
-/// From so many sites of a module on, exit stubs that are made together share a handle of it, which is
-/// a block of memory.
+/// From so many sites of a module on, exit stubs that are made together share a handle of it. That is a block
+/// of memory, which takes as long as counting some handles.
 const SHARED: usize = 4;
 
 const FREE: u32 = 0;

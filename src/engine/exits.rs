@@ -338,9 +338,9 @@ impl ExitRooms {
         self.taken.iter_mut().for_each(|taken| taken.promised = 0);
     }
 
-    /// How many of the sites that there are yet may need rooms of that form: of a form that comes up later
-    /// than others, as many as so far. Blocks for all of them have three times as many rooms where a
-    /// thousand functions have sites of three forms, and take a tenth of the time.
+    /// How many of the sites that there are yet are likely to need rooms of that form. Of one that comes up
+    /// first, all; of one that comes up later, as large a part of them as of those before. A block of each form
+    /// for all sites has pages that nobody uses, and takes their time.
     fn expected_of(&mut self, form: BlockForm) -> usize {
         if self.forms.contains(&form) {
             return self.expected;

@@ -1,4 +1,7 @@
-//! The sites of a batch, by those that follow each other in a module.
+//! The sites of a batch, as whoever makes their exit stubs is told of them.
+//!
+//! They are told by runs: those that follow each other in a module need one handle of it, and one look at
+//! where it keeps their addresses.
 
 use std::ops::Range;
 
