@@ -176,6 +176,8 @@ pub(super) struct ExitRooms {
     expected: usize,
     /// How many there were before the first of them.
     all: usize,
+    /// Whether some were promised since.
+    may_have_promised: bool,
     /// The forms of which blocks were made for them.
     forms: SmallVec<[BlockForm; 4]>,
     /// Each has some still; what was used last comes last.
@@ -333,7 +335,15 @@ impl ExitRooms {
     pub(super) fn expect(&mut self, sites: usize) {
         (self.expected, self.all) = (sites, sites);
         self.forms.clear();
-        // Also where what makes exit stubs has panicked before they were.
+        if self.may_have_promised {
+            self.end_promises();
+        }
+    }
+
+    /// Says that nothing is promised: also where what makes exit stubs has panicked before they were made.
+    #[inline(never)] // Few transactions have batches.
+    fn end_promises(&mut self) {
+        self.may_have_promised = false;
         // protection: promises-end-with-their-transaction
         self.taken.iter_mut().for_each(|taken| taken.promised = 0);
     }
@@ -402,6 +412,7 @@ impl ExitRooms {
         // protection: batches-take-rooms-of-their-block
         let are_of_block = |taken: &&mut TakenRooms| taken.are_of(block) && taken.unpromised() > 0;
         let taken = self.taken.iter_mut().rev().find(are_of_block)?;
+        self.may_have_promised = true;
         let form = block.form();
         taken.rooms.are_for(form, near, stubs).then_some(taken)
     }
