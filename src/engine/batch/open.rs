@@ -453,7 +453,7 @@ impl OpenBatch {
                 ..*first
             });
             first.sites.start = next;
-            // Each time, all that are left are filled.
+            // Those behind are all filled again, each time.
             // protection: sites-that-cannot-be-filled-are-few
             if left_out.len() == MOST {
                 left_out.append(&mut behind);
@@ -495,8 +495,8 @@ impl OpenBatch {
         Ok(made == count)
     }
 
-    /// Makes what as many of those are to hold that are not filled yet, each with the way to the exit stub of its
-    /// number in the block: of all that a branch from there reaches. Returns how many these are.
+    /// Makes the code of as many of those that are not filled yet, each with a branch to the exit stub of its number
+    /// in the block, up to the first that the branch does not reach. Returns how many these are.
     fn fill(&mut self, numbers: impl Iterator<Item = u32>) -> Boxed<usize> {
         let (batch, code) = (&mut self.batch, self.template.code());
         let (len, before) = (batch.site_len, batch.rooms.len());
