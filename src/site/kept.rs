@@ -303,16 +303,11 @@ impl Sites {
             && starts(count).is_none_or(|next| next >= addr)
     }
 
-    /// The same where at least so many are, and not many more.
+    /// The same where at least so many are, and few more: it looks at these.
+    #[inline]
     pub(super) fn before_from(&self, first: u32, addr: CodeAddr) -> u32 {
-        let (len, mut low, mut step) = (self.all.len() as u32, first, 1);
-        loop {
-            let high = low.saturating_add(step).min(len);
-            if high == len || self.addr(high) >= addr {
-                return self.before_within(low..high, addr);
-            }
-            (low, step) = (high, step * 2);
-        }
+        let last = addr.get().checked_sub(1).map(CodeAddr::new);
+        first + last.map_or(0, |last| self.starting_from(&self.all, first, last))
     }
 
     /// The same where it is one of these numbers, or the next.
@@ -341,19 +336,24 @@ impl Sites {
     /// is quick where there are few between them.
     #[inline]
     pub(super) fn containing(&self, all: &[KeptSite], first: u32, addr: CodeAddr) -> Option<u32> {
-        let before = match self.bases.is_empty() {
-            true => starting_by(behind(all, first), self.base, addr),
-            // protection: sites-count-from-their-own-base
-            false => self.starting_by(all, first, addr),
-        };
-        let index = before.checked_sub(1)? + first;
+        let index = self.starting_from(all, first, addr).checked_sub(1)? + first;
         let site = all.get(index as usize)?;
         let start = self.start(index, site);
         addr.is_within(start, self.form(site).reserved).then_some(index)
     }
 
-    /// How many sites, from number `first` on, start at an address or before, where there are
-    /// several bases.
+    /// How many sites of `all`, from number `first` on, start at an address or before. It is quick where
+    /// these are few.
+    #[inline]
+    fn starting_from(&self, all: &[KeptSite], first: u32, addr: CodeAddr) -> u32 {
+        match self.bases.is_empty() {
+            true => starting_by(behind(all, first), self.base, addr),
+            // protection: sites-count-from-their-own-base
+            false => self.starting_by(all, first, addr),
+        }
+    }
+
+    /// The same where there are several bases.
     #[inline(never)]
     fn starting_by(&self, all: &[KeptSite], first: u32, addr: CodeAddr) -> u32 {
         let mut next = first;
