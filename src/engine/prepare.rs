@@ -159,6 +159,7 @@ fn fill_batches(
     set: &mut ChangeSet,
     grace_period: bool,
 ) -> Boxed<()> {
+    // None of them has been changed before, so none is invalid.
     // protection: sites-that-are-left-out-are-changed
     for left_out in set.fill_batches(shared, states)? {
         for (module, sites) in left_out.runs() {

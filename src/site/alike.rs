@@ -2,10 +2,11 @@
 //!
 //! Problem: sites of a thousand modules are changed together if they are alike: they held the same bytes, and
 //! are called in the same way. To compare two of them reads what their modules keep of that, in memory that
-//! nothing else of a change looks at: a tenth of what invalidating them takes. Approach: when a module is
+//! nothing else of a change looks at: a twentieth of what invalidating them takes. Approach: when a module is
 //! registered, each of its few [forms](SiteForm) gets a number, which is that of an earlier one that is like
-//! it. Invariant: forms with one number are alike. Those with different numbers may be, too: the table is
-//! emptied when it is full, so that it takes some 100 KiB at most, however many modules come and go.
+//! it. Invariant: forms with one number are alike. Those with different numbers, or without, may be, too:
+//! long ones get none, and the table is emptied when it is full, so that it takes a few hundred KiB at most,
+//! however many modules come and go.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -53,9 +54,15 @@ pub(super) struct FormNumbers(HashMap<FormKey, FormNumber, RandomState>);
 impl FormNumbers {
     /// So many are known at a time.
     const MOST: usize = 1024;
+    /// A site with a number has held no more bytes: few are longer.
+    const LONGEST: usize = 64;
 
-    /// The number of a form; `None` if there are no more numbers.
+    /// The number of a form; `None` if there are no more numbers, or it is long.
     pub(super) fn of(&mut self, key: FormKey) -> Option<FormNumber> {
+        // protection: long-forms-are-not-kept
+        if key.displaced.len() > Self::LONGEST {
+            return None;
+        }
         if let Some(known) = self.0.get(&key) {
             return Some(*known);
         }
@@ -114,6 +121,19 @@ mod tests {
             assert_eq!(numbers.of(key()), number);
         }
         assert_ne!(FormNumbers::default().of(key()), number);
+    }
+
+    /// The table keeps what they held.
+    #[test]
+    fn long_forms_have_no_number() {
+        let mut numbers = FormNumbers::default();
+        let mut held = |len: usize| {
+            let displaced = vec![0x90; len].into();
+            numbers.of(FormKey { displaced, ..key() })
+        };
+        assert!(held(FormNumbers::LONGEST).is_some());
+        assert_eq!(held(FormNumbers::LONGEST + 1), None);
+        assert_eq!(numbers.0.len(), 1);
     }
 
     #[test]

@@ -261,7 +261,7 @@ impl SiteTable {
 
     /// The place of this very module.
     fn place_of(&self, module: &Module) -> Option<u32> {
-        // To look for its ID waits for memory: a twentieth of invalidating many modules.
+        // To look for its ID waits for memory: a twenty-fifth of invalidating many modules.
         let place = module.table_at();
         let known = self.modules.get(place as usize)?.as_ref()?;
         // protection: site-of-another-engine

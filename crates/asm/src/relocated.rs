@@ -31,7 +31,7 @@ impl Relocated {
         Self { code, distances }
     }
 
-    /// The code at the address for which it was relocated.
+    /// The code, at the address for which it was relocated or [shifted](Self::shift).
     #[must_use]
     pub fn code(&self) -> &[u8] {
         &self.code

@@ -1,3 +1,4 @@
+use super::patchable_jumps::ALL;
 use super::*;
 use crate::facts::DecodedCode;
 use crate::{Original, disassemble, original, prepare_decoder};
@@ -9,17 +10,7 @@ fn at_site(bytes: &[u8]) -> Result<Original> {
 /// Every decoder knows its architecture's trap.
 #[test]
 fn decoders_are_prepared() {
-    [
-        Arch::X86_64,
-        Arch::AArch64,
-        Arch::SystemZ,
-        Arch::PowerPc64,
-        Arch::PowerPc64Le,
-        Arch::PowerPc64ElfV2,
-        Arch::RiscV64,
-    ]
-    .into_iter()
-    .for_each(prepare_decoder);
+    ALL.into_iter().for_each(prepare_decoder);
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn site(arch: Arch, len: usize) -> SiteContext<'static> {
     }
 }
 
-const ALL: [Arch; 7] = [
+pub(super) const ALL: [Arch; 7] = [
     Arch::X86_64,
     Arch::AArch64,
     Arch::PowerPc64,
