@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -15,7 +16,7 @@ use parking_lot::Mutex;
 use crate::deopt::{Error, Result};
 use crate::engine::{Engine, Receipt};
 use crate::memory::fork::Birth;
-use crate::site::{Function, ModuleId};
+use crate::site::{Function, Module, ModuleId};
 
 /// Names an assumption, by a number or a name that the runtime chooses.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,9 +56,18 @@ impl fmt::Debug for Assumption {
 }
 
 /// What is known of an assumption that somebody depends on, or that has broken.
-enum Installed {
-    Holds(Vec<Function>),
+enum Known {
+    Holds(Vec<Dependent>),
     Broken,
+}
+
+/// Sites of a function that follow each other, which are invalidated when an assumption breaks. They are looked up
+/// when the function is said to depend on it: nothing is asked of a thousand modules when it breaks.
+#[derive(Clone)]
+struct Dependent {
+    module: Module,
+    id: ModuleId,
+    sites: Range<u32>,
 }
 
 /// The assumptions of an engine's functions.
@@ -66,7 +76,7 @@ enum Installed {
 /// thread must count as stopped for the runtime's [`World`](crate::publish::World), as one that
 /// waits for the engine must.
 pub struct Assumptions {
-    known: Mutex<HashMap<Assumption, Installed>>,
+    known: Mutex<HashMap<Assumption, Known>>,
     birth: Birth,
 }
 
@@ -101,8 +111,9 @@ impl Assumptions {
             .birth
             .lock(&self.known)
             .ok_or(Error::Memory(crate::memory::Error::EngineForked))?;
+        let dependents: Vec<Dependent> = Dependent::of(function).collect();
         // Here, as later, when it breaks, the others could not be invalidated either.
-        if !function.sites().any(|site| site.is_recorded()) {
+        if dependents.is_empty() {
             let bare = crate::Error::NothingToInvalidate {
                 function: function.name().into(),
                 addr: function.addr(),
@@ -110,7 +121,7 @@ impl Assumptions {
             return Err(bare.into());
         }
         let on: Vec<Assumption> = on.into_iter().map(Into::into).collect();
-        let broken = |assumption: &&Assumption| matches!(known.get(*assumption), Some(Installed::Broken));
+        let broken = |assumption: &&Assumption| matches!(known.get(*assumption), Some(Known::Broken));
         // protection: broken-assumptions-stay-broken
         if let Some(broken) = on.iter().find(broken) {
             return Err(Error::AssumptionBroken {
@@ -119,11 +130,9 @@ impl Assumptions {
             });
         }
         for assumption in on {
-            let installed = known
-                .entry(assumption)
-                .or_insert_with(|| Installed::Holds(Vec::new()));
-            if let Installed::Holds(functions) = installed {
-                functions.push(function.clone());
+            let found = known.entry(assumption).or_insert(Known::Holds(Vec::new()));
+            if let Known::Holds(all) = found {
+                all.extend_from_slice(&dependents);
             }
         }
         Ok(())
@@ -139,25 +148,17 @@ impl Assumptions {
     pub fn break_one(&self, engine: &Engine, assumption: impl Into<Assumption>) -> crate::Result<Receipt> {
         engine.check_here()?;
         let mut known = self.known.lock();
-        let installed = match known.entry(assumption.into()) {
-            Entry::Vacant(vacant) => vacant.insert(Installed::Holds(Vec::new())),
+        let found = match known.entry(assumption.into()) {
+            Entry::Vacant(vacant) => vacant.insert(Known::Holds(Vec::new())),
             Entry::Occupied(occupied) => occupied.into_mut(),
         };
-        let functions = match installed {
-            Installed::Holds(functions) => core::mem::take(functions),
-            Installed::Broken => return Ok(Receipt::default()),
+        let receipt = match found {
+            // protection: failed-break-can-be-repeated
+            Known::Holds(dependents) => invalidate(engine, dependents)?,
+            Known::Broken => return Ok(Receipt::default()),
         };
-        match invalidate(engine, &functions) {
-            Ok(receipt) => {
-                *installed = Installed::Broken;
-                Ok(receipt)
-            }
-            Err(error) => {
-                // protection: failed-break-can-be-repeated
-                *installed = Installed::Holds(functions);
-                Err(error)
-            }
-        }
+        *found = Known::Broken;
+        Ok(receipt)
     }
 
     /// Whether the assumption has broken. In a fork's child whose parent was breaking one, true: it
@@ -165,7 +166,7 @@ impl Assumptions {
     pub fn is_broken(&self, assumption: impl Into<Assumption>) -> bool {
         self.birth
             .lock(&self.known)
-            .is_none_or(|known| matches!(known.get(&assumption.into()), Some(Installed::Broken)))
+            .is_none_or(|known| matches!(known.get(&assumption.into()), Some(Known::Broken)))
     }
 
     /// The assumption holds again, for functions that will be compiled; those that were invalidated
@@ -175,7 +176,7 @@ impl Assumptions {
         let Some(mut known) = self.birth.lock(&self.known) else {
             return;
         };
-        if let Some(Installed::Broken) = known.get(&assumption) {
+        if let Some(Known::Broken) = known.get(&assumption) {
             known.remove(&assumption);
         }
     }
@@ -185,27 +186,41 @@ impl Assumptions {
         let Some(mut known) = self.birth.lock(&self.known) else {
             return;
         };
-        for installed in known.values_mut() {
-            if let Installed::Holds(functions) = installed {
+        for found in known.values_mut() {
+            if let Known::Holds(dependents) = found {
                 // protection: forgotten-modules-of-assumptions
-                functions.retain(|function| function.module().id() != module);
+                dependents.retain(|dependent| dependent.id != module);
             }
         }
     }
 }
 
-/// Every function once, whatever it depends on twice.
-fn invalidate(engine: &Engine, functions: &[Function]) -> crate::Result<Receipt> {
-    // Each is asked once: it may be in a module of its own, of which nothing is in the caches.
-    let keyed = functions
-        .iter()
-        .map(|function| ((function.module().id(), function.addr()), function));
-    let mut distinct: Vec<_> = keyed.collect();
-    distinct.sort_by_key(|(key, _)| *key);
-    distinct.dedup_by_key(|(key, _)| *key);
+impl Dependent {
+    /// Those sites of a function which can be invalidated.
+    fn of(function: &Function) -> impl Iterator<Item = Self> {
+        let module = function.module();
+        function.recorded(0).map(|sites| Self {
+            module: module.clone(),
+            id: module.id(),
+            sites,
+        })
+    }
+}
+
+/// Every site once: a function may have been named twice, and functions may overlap.
+fn invalidate(engine: &Engine, dependents: &mut [Dependent]) -> crate::Result<Receipt> {
+    dependents.sort_by_key(|dependent| (dependent.id, dependent.sites.start));
     let mut transaction = engine.transaction();
-    for (_, function) in distinct {
-        transaction.invalidate(function)?;
+    let mut dependents = dependents.iter().peekable();
+    while let Some(Dependent { module, sites, .. }) = dependents.next() {
+        let mut sites = sites.clone();
+        // Modules of two engines may have one name.
+        // protection: dependents-of-one-module-go-together
+        let goes_on = |next: &&Dependent, end| next.module.is_same(module) && next.sites.start <= end;
+        while let Some(next) = dependents.next_if(|next| goes_on(next, sites.end)) {
+            sites.end = sites.end.max(next.sites.end);
+        }
+        transaction.invalidate_sites(module, sites)?;
     }
     transaction.commit()
 }
@@ -214,12 +229,49 @@ impl fmt::Debug for Assumptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = self.birth.lock(&self.known);
         let mut map = f.debug_map();
-        for (assumption, installed) in known.iter().flat_map(|known| known.iter()) {
-            match installed {
-                Installed::Holds(functions) => map.entry(assumption, &functions.len()),
-                Installed::Broken => map.entry(assumption, &"broken"),
+        for (assumption, found) in known.iter().flat_map(|known| known.iter()) {
+            match found {
+                Known::Holds(dependents) => map.entry(assumption, &dependents.len()),
+                Known::Broken => map.entry(assumption, &"broken"),
             };
         }
         map.finish()
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod tests {
+    use super::*;
+    use crate::arch::CallShape;
+    use crate::deopt::ExitStubs;
+    use crate::engine::Status;
+    use crate::memory::testing::objects as compiled;
+    use crate::publish::SingleThreaded;
+
+    #[test]
+    fn sites_of_functions_that_overlap_are_invalidated_once() {
+        // SAFETY: no code is run.
+        let world = unsafe { SingleThreaded::promise() };
+        let exit_stubs = ExitStubs::new().on_deopt(|frame| frame.resume());
+        let engine = Engine::builder().world(world).exits(exit_stubs).build().unwrap();
+        let code = engine.load(compiled::INLINE_CACHE, |_| None).unwrap();
+        let shape = |id| (id == 78).then(|| CallShape::any_reg(32).result().args(1));
+        // SAFETY: what is told is true of the object's code, or refused.
+        let module = unsafe { engine.register(code, |record| shape(record.id().get())) }.unwrap();
+        let count = module.sites().count() as u32;
+        let of = |sites| Dependent {
+            module: module.clone(),
+            id: module.id(),
+            sites,
+        };
+        let mut dependents = [of(1..count), of(0..2), of(0..1), of(0..1)];
+        let receipt = invalidate(&engine, &mut dependents).unwrap();
+        assert_eq!(receipt.sites, count as usize);
+        assert!(
+            module
+                .sites()
+                .all(|site| engine.status(&site) == Status::Invalidated)
+        );
     }
 }

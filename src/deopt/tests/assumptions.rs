@@ -86,6 +86,28 @@ fn a_break_that_fails_can_be_tried_again() {
     }
 }
 
+/// Modules of two engines may have one name.
+#[test]
+fn functions_of_another_engine_are_refused() {
+    let (first, second) = (engine(), engine());
+    let [own, other] = [module(&first), module(&second)];
+    assert_eq!(own.id(), other.id());
+    let [get, sum] =
+        [(&own, "get"), (&other, "sum_fields")].map(|(module, name)| module.function(name).unwrap());
+    let assumptions = Assumptions::new();
+    assumptions.depend(&get, [1]).unwrap();
+    assumptions.depend(&sum, [1]).unwrap();
+    let refused = assumptions.break_one(&first, 1);
+    assert!(
+        matches!(
+            &refused,
+            Err(crate::Error::Site(crate::site::Error::SiteForeign { .. }))
+        ),
+        "{refused:?}"
+    );
+    assert!(!assumptions.is_broken(1) && !invalidated(&first, &get) && !invalidated(&second, &sum));
+}
+
 #[test]
 fn modules_that_go_are_forgotten() {
     let engine = engine();
