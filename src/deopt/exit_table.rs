@@ -201,7 +201,7 @@ impl ExitBlock for Arc<ExitTable> {
         let (site, role) = (request.site, request.role);
         let kept = || TableSite::Own {
             module: site.module().clone(),
-            index: site.key().index,
+            index: site.index(),
             role,
         };
         self.check_room(room.number(), room.at());
@@ -217,10 +217,10 @@ impl ExitBlock for Arc<ExitTable> {
         // The others lie behind it.
         self.check_room(rooms.number(), rooms.at());
         let (start, mut tail, role) = (first.site.addr(), Tail::of(first), first.role);
-        let mut made = 0;
+        let (mut made, mut addrs) = (0, sites.addrs().iter());
         for (module, sites) in sites.runs() {
             let mut handles = (sites.len() >= SHARED).then(|| ManyHandles::new(module.clone(), sites.len()));
-            for ((index, addr), room) in sites.clone().zip(module.site_addrs(sites)).zip(&mut rooms) {
+            for ((index, addr), room) in sites.zip(&mut addrs).zip(&mut rooms) {
                 let kept = || match &mut handles {
                     Some(handles) => TableSite::OfMany {
                         module: handles.one(),

@@ -17,15 +17,15 @@
 
 mod alike;
 mod open;
+mod sites;
 
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 pub use self::alike::AlikeSites;
 pub(super) use self::open::{FEWEST, Filling, OpenBatches};
+use self::sites::{BatchSites, OfMemory, Part};
 use super::Shared;
 use super::change::{Side, SiteChange, SiteWrite};
 use super::exit_stub::{ExitStub, ExitStubCode, ExitStubKind, RoomExit};
@@ -39,7 +39,7 @@ use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::memory::short::Bytes;
 use crate::memory::{self, Alias, Block, CodeMemory, OneOfMany};
-use crate::site::{Module, SiteKey};
+use crate::site::SiteKey;
 
 /// What the sites of a batch hold before.
 enum OldBytes {
@@ -49,54 +49,9 @@ enum OldBytes {
     OfPart(u32, Vec<u8>),
 }
 
-/// Sites of a batch that follow each other in their module.
-struct Part {
-    module: Module,
-    /// The number of its module among those of the transaction.
-    module_number: u32,
-    memory: Alias,
-    sites: Range<u32>,
-    /// How many sites of the batch come before.
-    before: usize,
-    /// Its number among those of all batches, once it is committed.
-    number: u32,
-}
-
-impl Part {
-    #[inline]
-    fn addrs(&self) -> impl Iterator<Item = CodeAddr> {
-        self.module.site_addrs(self.sites.clone())
-    }
-
-    /// Whether these sites follow its own, in the same module and memory.
-    fn goes_on_with(&self, next: &Self) -> bool {
-        self.sites.end == next.sites.start
-            && self.module.is_same(&next.module)
-            // protection: batches-are-of-one-memory (2)
-            && self.memory.range() == next.memory.range()
-    }
-
-    /// Those of its sites of what lies side by side of all of the batch, so many bytes of each.
-    #[inline]
-    fn of_all<'b>(&self, all: &'b [u8], len: usize) -> impl Iterator<Item = &'b [u8]> {
-        let own = all.get(self.before * len..(self.before + self.sites.len()) * len);
-        own.or_abort(HAS_ALL).chunks_exact(len)
-    }
-
-    /// How many sites of the batch come before the next one's.
-    fn end(&self) -> usize {
-        self.before + self.sites.len()
-    }
-
-    /// The number in the batch of one of its sites.
-    fn number_of(&self, site: SiteKey) -> usize {
-        self.before + (site.index - self.sites.start) as usize
-    }
-}
-
 /// Sites that are alike, to be changed, or changed.
 pub(super) struct SiteBatch {
-    parts: SmallVec<[Part; 1]>,
+    sites: BatchSites,
     /// How many bytes each site has.
     site_len: usize,
     /// What each holds before.
@@ -135,40 +90,12 @@ impl SiteBatch {
 
     /// How many sites have joined it, of which the last ones may not be filled yet.
     fn joined(&self) -> usize {
-        self.parts.last().map_or(0, Part::end)
+        self.sites.len()
     }
 
     /// Its sites with these numbers.
     fn alike(&self, numbers: Range<usize>) -> AlikeSites<'_> {
-        AlikeSites::new(&self.parts, numbers)
-    }
-
-    /// Adds sites that follow each other, by how many are before them.
-    fn join(&mut self, part: impl FnOnce(usize) -> Part) {
-        let part = part(self.joined());
-        let last = self.parts.last_mut().filter(|last| last.goes_on_with(&part));
-        match last {
-            Some(last) => last.sites.end = part.sites.end,
-            None => self.parts.push(part),
-        }
-    }
-
-    /// Takes out the sites from that number on, which are not filled.
-    fn split_off(&mut self, number: usize) -> Vec<Part> {
-        let within = self.parts.partition_point(|part| part.end() <= number);
-        let mut behind: Vec<Part> = self.parts.drain(within..).collect();
-        let first = behind.first_mut().filter(|part| part.before < number);
-        if let Some(part) = first {
-            let middle = part.sites.start + (number - part.before) as u32;
-            let before = mem::replace(&mut part.sites.start, middle)..middle;
-            self.parts.push(Part {
-                module: part.module.clone(),
-                memory: part.memory.clone(),
-                sites: before,
-                ..*part
-            });
-        }
-        behind
+        AlikeSites::new(&self.sites, numbers)
     }
 
     /// Drops what sites are filled with, but for so many of the first.
@@ -199,26 +126,25 @@ impl SiteBatch {
             let run = CodeRange::new(CodeAddr::new(start), end - start);
             take(run.expect("sites that ascend end behind where the first of them starts"));
         };
-        for part in &self.parts {
-            let (mut addrs, len) = (part.addrs().map(CodeAddr::get), self.site_len as u64);
-            let Some(first) = addrs.next() else {
-                continue;
-            };
-            let (mut start, mut end) = (first, first + len);
-            for at in addrs {
-                if at.saturating_sub(end) >= near {
-                    take(start, end);
-                    start = at;
-                }
-                end = at + len;
+        let (mut addrs, len) = (self.sites.addrs().iter().map(|at| at.get()), self.site_len as u64);
+        let Some(first) = addrs.next() else {
+            return;
+        };
+        let (mut start, mut end) = (first, first + len);
+        for at in addrs {
+            // In the next module they may be before.
+            if at < start || at.saturating_sub(end) >= near {
+                take(start, end);
+                start = at;
             }
-            take(start, end);
+            end = at + len;
         }
+        take(start, end);
     }
 
     /// The number of the first whose code may have run since it was prepared as code that has not.
     pub(super) fn first_run(&self) -> Option<usize> {
-        let mut parts = self.parts.iter().filter(|_| self.until_run);
+        let mut parts = self.sites.parts().iter().filter(|_| self.until_run);
         let run = parts.find(|part| part.module.is_released())?;
         Some(run.before)
     }
@@ -248,7 +174,8 @@ impl SiteBatch {
 
     /// Says that they are about to be written.
     pub(super) fn begin(&self) -> memory::Result<()> {
-        self.parts.iter().try_for_each(|part| part.memory.begin_here())
+        let mut memories = self.sites.by_memory();
+        memories.try_for_each(|of_memory| of_memory.memory.begin_here())
     }
 
     /// The number of the first site that does not hold this side of it, with its memory and its address.
@@ -256,33 +183,34 @@ impl SiteBatch {
     pub(super) fn unlike(&self, side: Side) -> Option<(usize, (&Alias, CodeAddr))> {
         let all = match (side, &self.old) {
             (Side::Old, OldBytes::Same(old)) => {
-                return self.first(|part| part.addrs().position(|at| !part.memory.has_here(at, old)));
+                return self
+                    .first(|sites| sites.addrs.iter().position(|at| !sites.memory.has_here(*at, old)));
             }
             (Side::Old, OldBytes::OfPart(_, all)) => all,
             (Side::New, _) => &self.new,
         };
-        self.first(|part| {
-            let mut each = part.addrs().zip(part.of_all(all, self.site_len));
-            each.position(|(at, own)| !part.memory.has_here(at, own))
+        self.first(|sites| {
+            let mut each = sites.with(all, self.site_len);
+            each.position(|(at, own)| !sites.memory.has_here(at, own))
         })
     }
 
-    /// The first site that is found in one of the parts, by its number there.
+    /// The first site that is found among those of one of the memories, by its number there.
     #[inline(always)] // As `unlike`.
-    fn first(&self, find: impl Fn(&Part) -> Option<usize>) -> Option<(usize, (&Alias, CodeAddr))> {
-        self.parts.iter().find_map(|part| {
-            let number = find(part)?;
-            let at = part.addrs().nth(number).or_abort(HAS_ALL);
-            Some((part.before + number, (&part.memory, at)))
+    fn first(&self, find: impl Fn(&OfMemory<'_>) -> Option<usize>) -> Option<(usize, (&Alias, CodeAddr))> {
+        self.sites.by_memory().find_map(|sites| {
+            let number = find(&sites)?;
+            let at = sites.addrs.get(number).or_abort(HAS_ALL);
+            Some((sites.before + number, (sites.memory, *at)))
         })
     }
 
     /// Writes the new bytes of every site.
     #[inline(always)] // As `unlike`.
     pub(super) fn write(&self) -> memory::Result<()> {
-        self.parts.iter().try_for_each(|part| {
-            let mut each = part.addrs().zip(part.of_all(&self.new, self.site_len));
-            each.try_for_each(|(at, new)| write_one(&part.memory, at, (Side::New, new)))
+        self.sites.by_memory().try_for_each(|sites| {
+            let mut each = sites.with(&self.new, self.site_len);
+            each.try_for_each(|(at, new)| write_one(sites.memory, at, (Side::New, new)))
         })
     }
 
@@ -290,10 +218,10 @@ impl SiteBatch {
     /// comparison afterwards finds.
     #[cold]
     pub(super) fn restore(&self) {
-        for part in &self.parts {
-            for (number, at) in (part.before..).zip(part.addrs()) {
+        for sites in self.sites.by_memory() {
+            for (number, at) in (sites.before..).zip(sites.addrs) {
                 // protection: roll-back-of-a-batch-goes-on
-                let _ = write_one(&part.memory, at, (Side::Old, self.old_of(number)));
+                let _ = write_one(sites.memory, *at, (Side::Old, self.old_of(number)));
             }
         }
     }
@@ -353,9 +281,9 @@ impl SiteBatch {
 
     /// Hands each site on as a change of its own, which was not made.
     pub(super) fn into_changes(self, states: &mut States, mut take: impl FnMut(SiteChange, SiteWrite)) {
-        for part in &self.parts {
-            for ((number, index), at) in (part.before..).zip(part.sites.clone()).zip(part.addrs()) {
-                let site = part.module.handle(index);
+        for part in self.sites.parts() {
+            for (number, index) in (part.before..).zip(part.sites.clone()) {
+                let (site, (memory, at)) = (part.module.handle(index), self.sites.place(number));
                 // protection: sites-of-failed-batches-have-states
                 let index = states.index_of(&site, || Ok(())).ok();
                 let index = index.or_abort("a site of a batch is like one that has a state");
@@ -371,7 +299,7 @@ impl SiteBatch {
                     change.exit_stubs.push(self.exit_stub_of(number));
                 }
                 change.until_run = self.until_run;
-                change.fate = self.fate(number, (&part.memory, at));
+                change.fate = self.fate(number, (memory, at));
                 let (old, new) = (self.old_of(number), self.new_of(number));
                 take(change, SiteWrite::new(at, old, new));
             }
@@ -395,8 +323,8 @@ impl<'b> Iterator for Records<'b> {
     fn next(&mut self) -> Option<Record<'b>> {
         let (batch, number) = (self.batch, self.numbers.next()?);
         let part = loop {
-            let part = batch.parts.get(self.part).or_abort(HAS_ALL);
-            if number < part.before + part.sites.len() {
+            let part = batch.sites.parts().get(self.part).or_abort(HAS_ALL);
+            if number < part.end() {
                 break part;
             }
             self.part += 1;
@@ -408,7 +336,7 @@ impl<'b> Iterator for Records<'b> {
                 module: part.module.id(),
                 index,
             },
-            addr: part.module.site_addr(index),
+            addr: *batch.sites.addrs().get(number).or_abort(HAS_ALL),
             became: batch.installed.status,
             before: batch.old_of(number),
             after: batch.new_of(number),
@@ -437,13 +365,6 @@ fn write_one(memory: &Alias, at: CodeAddr, (side, bytes): (Side, &[u8])) -> memo
 #[inline]
 fn of_number(all: &[u8], number: usize, len: usize) -> &[u8] {
     all.get(number * len..(number + 1) * len).or_abort(HAS_ALL)
-}
-
-/// The bytes of sites of these numbers, which have so many each.
-#[inline]
-fn ranges(module: &Module, sites: Range<u32>, len: usize) -> impl Iterator<Item = CodeRange> {
-    let range = move |at| CodeRange::new(at, len as u64).expect("a site's bytes have addresses");
-    module.site_addrs(sites).map(range)
 }
 
 const HAS_ALL: &str = "a batch has the bytes and the exit stub of each of its sites";
@@ -476,20 +397,21 @@ impl Batches {
     fn part(&self, number: u32) -> (&SiteBatch, &Part) {
         let (batch, part) = *self.parts.get(number as usize).or_abort(IS_KEPT);
         let batch = self.get(batch);
-        (batch, batch.parts.get(part as usize).or_abort(IS_KEPT))
+        (batch, batch.sites.parts().get(part as usize).or_abort(IS_KEPT))
     }
 
     /// Keeps one in the place of another, whose part of that number was all that was left of it. Returns
     /// the number of the batch.
     fn replace(&mut self, number: u32, mut batch: SiteBatch) -> u32 {
         let (place, _) = *self.parts.get(number as usize).or_abort(IS_KEPT);
-        for part in &mut batch.parts {
+        for part in batch.sites.parts_mut() {
             part.number = number;
         }
         let before = self.all.get_mut(place as usize).and_then(Option::as_mut);
         let before = mem::replace(before.or_abort(IS_KEPT), batch);
         let now = self.get(place);
-        let has_all = before.left == now.left && (before.parts.len(), now.parts.len()) == (1, 1);
+        let has_all =
+            before.left == now.left && (before.sites.parts().len(), now.sites.parts().len()) == (1, 1);
         let has_all = has_all.then_some(());
         has_all.or_abort("a batch has all sites that are left of the one before");
         place
@@ -504,7 +426,7 @@ impl Batches {
                 (self.all.len() - 1) as u32
             }
         };
-        for (at, part) in (0..).zip(&mut batch.parts) {
+        for (at, part) in (0..).zip(batch.sites.parts_mut()) {
             part.number = match self.free_parts.pop() {
                 Some(free) => free,
                 None => {
@@ -520,10 +442,16 @@ impl Batches {
         number
     }
 
+    /// What was committed of a batch is in the journal: where its sites are is known of their modules.
+    pub(super) fn note_filed(&mut self, batch: u32) {
+        let of = self.all.get_mut(batch as usize).and_then(Option::as_mut);
+        of.or_abort(IS_KEPT).sites.forget_places();
+    }
+
     /// A site leaves the batch of that part: what is installed in it, and its exit stub.
     pub(super) fn take_out(&mut self, part: u32, site: SiteKey) -> (Installed, ExitStub, SiteFacts) {
         let (of, part) = self.part(part);
-        let number = part.number_of(site);
+        let number = part.number_of(site.index);
         let (installed, exit_stub, facts) = (of.installed_of(number), of.exit_stub_of(number), of.facts);
         self.leave(part.number);
         (installed, exit_stub, facts)
@@ -536,7 +464,8 @@ impl Batches {
         of.left -= 1;
         // protection: batches-go-with-their-last-site
         if of.left == 0 {
-            self.free_parts.extend(of.parts.iter().map(|part| part.number));
+            self.free_parts
+                .extend(of.sites.parts().iter().map(|part| part.number));
             *place = None;
             self.free.push(batch);
         }
@@ -545,7 +474,7 @@ impl Batches {
     /// Whether the exit stub of a site of that part contains an address.
     pub(super) fn has(&self, part: u32, site: SiteKey, addr: CodeAddr) -> bool {
         let (batch, part) = self.part(part);
-        let number = batch.rooms.get(part.number_of(site)).or_abort(HAS_ALL);
+        let number = batch.rooms.get(part.number_of(site.index)).or_abort(HAS_ALL);
         batch.block.room(*number).contains(addr)
     }
 }
@@ -558,7 +487,7 @@ impl States {
             return self.batches.replace(before, batch);
         }
         let number = self.batches.add(batch);
-        for part in &self.batches.get(number).parts {
+        for part in self.batches.get(number).sites.parts() {
             self.table
                 .insert_part(&part.module, part.sites.clone(), part.number);
         }

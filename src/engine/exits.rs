@@ -178,8 +178,8 @@ pub(super) struct ExitRooms {
     all: usize,
     /// Whether some were promised since.
     may_have_promised: bool,
-    /// The forms of which blocks were made for them.
-    forms: SmallVec<[BlockForm; 4]>,
+    /// The forms of the blocks in which their exit stubs are, each with how many need them.
+    forms: SmallVec<[(BlockForm, usize); 4]>,
     /// Each has some still; what was used last comes last.
     taken: Vec<TakenRooms>,
     /// What the pool was told is kept.
@@ -348,17 +348,27 @@ impl ExitRooms {
         self.taken.iter_mut().for_each(|taken| taken.promised = 0);
     }
 
-    /// How many of the sites that there are yet are likely to need rooms of that form. Of one that comes up
-    /// first, all; of one that comes up later, as large a part of them as of those before. A block of each form
-    /// for all sites has pages that nobody uses, and takes their time.
-    fn expected_of(&mut self, form: BlockForm) -> usize {
-        if self.forms.contains(&form) {
-            return self.expected;
+    /// How many of the sites that there are yet are likely to need rooms of that form: of one that comes up
+    /// first, all; of any other, as large a part of them as of those before. A block of each form for all sites
+    /// has pages that nobody uses, and takes their time.
+    fn expected_of(&self, form: BlockForm) -> usize {
+        let of_form = self.forms.iter().find(|(other, _)| *other == form);
+        let (before, need) = (self.all - self.expected, of_form.map_or(0, |(_, count)| *count));
+        let as_many = (self.expected * (need + 1)).div_ceil(before + 1);
+        as_many.clamp(self.expected.min(KEPT), self.expected)
+    }
+
+    /// So many of the sites need rooms of that form.
+    #[inline]
+    pub(super) fn note_need(&mut self, form: BlockForm, sites: usize) {
+        self.expected = self.expected.saturating_sub(sites);
+        if self.expected == 0 {
+            return;
         }
-        self.forms.push(form);
-        let before = self.all - self.expected;
-        let as_many = self.expected.div_ceil(before + 1);
-        as_many.max(self.expected.min(KEPT))
+        match self.forms.iter_mut().find(|(other, _)| *other == form) {
+            Some((_, count)) => *count += sites,
+            None => self.forms.push((form, sites)),
+        }
     }
 
     /// Gives back those that nobody has used, but for a few of the block that was used last.
@@ -401,8 +411,7 @@ impl ExitRooms {
         self.taken.extend(last.filter(|last| last.rooms.len() > 0));
     }
 
-    /// Rooms of that block which are in reach of `near` and not promised yet: whoever promises them
-    /// [expects](Self::expect_fewer) fewer.
+    /// Rooms of that block which are in reach of `near` and not promised yet.
     pub(super) fn promisable(
         &mut self,
         block: &Arc<Block>,
@@ -415,11 +424,6 @@ impl ExitRooms {
         self.may_have_promised = true;
         let form = block.form();
         taken.rooms.are_for(form, near, stubs).then_some(taken)
-    }
-
-    /// So many sites fewer need rooms that are not promised.
-    pub(super) fn expect_fewer(&mut self, sites: usize) {
-        self.expected = self.expected.saturating_sub(sites);
     }
 
     /// Rooms of that block which are promised, if there are any left.
@@ -535,7 +539,7 @@ impl Shared {
                 rooms.taken.len() - 1
             }
         };
-        rooms.expected = rooms.expected.saturating_sub(1);
+        rooms.note_need(form, 1);
         let taken = rooms.taken.get_mut(at).expect("some were found, or just added");
         let filled = taken.fill_next(&mut wanted.request, &self.stubs);
         if taken.rooms.len() == 0 {

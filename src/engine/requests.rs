@@ -286,7 +286,7 @@ impl Collected {
         request: Request<S>,
         if_invalid: IfInvalid,
     ) -> Result<()> {
-        let index = site.key().index;
+        let index = site.index();
         self.add_range(site.module(), index..index + 1, request, if_invalid)
     }
 

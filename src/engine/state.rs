@@ -6,7 +6,7 @@ use core::mem;
 
 use smallvec::SmallVec;
 
-use super::batch::{Batches, SiteBatch};
+use super::batch::Batches;
 use super::change::{ChangeSet, MANY};
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
 use super::exits::{ExitResumption, ExitRooms};
@@ -331,7 +331,7 @@ impl States {
         check_registered: impl FnOnce() -> Result<()>,
     ) -> Result<StateIndex> {
         match self.table.of(site.module()) {
-            Some(places) => match places.get(site.key()) {
+            Some(places) => match places.get(site.index()) {
                 Some(StatePlace::State(index)) => return Ok(index),
                 Some(StatePlace::Batch(part)) => return Ok(self.leave_batch(site, part)),
                 None => {}
@@ -652,16 +652,15 @@ impl States {
 
     #[inline(never)] // As `ChangeSet::install_batches`.
     fn file_batches(&mut self, set: &ChangeSet) {
-        let batches = || {
-            set.installed_batches
-                .iter()
-                .map(|number| self.batches.get(*number))
-        };
-        let mut left = batches().map(SiteBatch::len).sum();
-        for batch in batches() {
+        let numbers = &set.installed_batches;
+        let lens = numbers.iter().map(|number| self.batches.get(*number).len());
+        let mut left: usize = lens.sum();
+        for number in numbers {
+            let batch = self.batches.get(*number);
             left -= batch.len();
             let too_many = self.journal.skip_too_many(batch.len(), left);
             self.journal.add(set.time, batch.records(too_many));
+            self.batches.note_filed(*number);
         }
     }
 

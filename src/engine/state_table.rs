@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use foldhash::fast::RandomState;
+use smallvec::SmallVec;
 
 use crate::invariant::OrAbort;
 use crate::site::{Module, ModuleId, Site, SiteKey};
@@ -61,8 +62,11 @@ pub(super) struct Places {
     module: Module,
     /// By the numbers of sites: one more than the number of the place; [`IN_BATCH`] more than the number
     /// of a part of a batch; 0 where there is none. Zeros that nobody has touched take no memory.
-    places: Box<[u32]>,
+    places: SmallVec<[u32; FEW]>,
 }
+
+/// So many sites have their places in the list of lists: an allocation is 30 instructions for each module.
+const FEW: usize = 4;
 
 /// No state has such a number: it would take more than a hundred bytes.
 const IN_BATCH: u32 = 1 << 31;
@@ -87,7 +91,7 @@ impl StateTable {
     /// Where the state of a site is, if it has one.
     #[inline]
     pub(super) fn get(&self, key: SiteKey) -> Option<StatePlace> {
-        self.named(key.module)?.get(key)
+        self.named(key.module)?.get(key.index)
     }
 
     /// The site of that name, whose module has a list.
@@ -99,7 +103,7 @@ impl StateTable {
     /// Says where the state of a site is, whose module is registered.
     #[inline]
     pub(super) fn insert(&mut self, site: &Site, index: StateIndex) {
-        let place = self.places(site.module()).get_mut(site.key().index as usize);
+        let place = self.places(site.module()).get_mut(site.index() as usize);
         *place.expect("a module has as many sites as it says") = index.0 + 1;
     }
 
@@ -127,7 +131,7 @@ impl StateTable {
     fn add(&mut self, module: &Module) {
         let list = Some(Places {
             module: module.clone(),
-            places: vec![0; module.site_count()].into_boxed_slice(),
+            places: SmallVec::from_elem(0, module.site_count()),
         });
         let number = match self.free.pop() {
             Some(number) => {
@@ -171,10 +175,10 @@ impl StatePlace {
 }
 
 impl Places {
-    /// Where the state of a site of the module is, if it has one.
+    /// Where the state of the module's site of that number is, if it has one.
     #[inline]
-    pub(super) fn get(&self, key: SiteKey) -> Option<StatePlace> {
-        StatePlace::of(*self.places.get(key.index as usize)?)
+    pub(super) fn get(&self, index: u32) -> Option<StatePlace> {
+        StatePlace::of(*self.places.get(index as usize)?)
     }
 
     /// Whether the site of that number was changed.

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use foldhash::fast::RandomState;
 
+use super::details::ModuleParts;
 use super::kept::{FormNumber, RecordedBy, SiteForm};
-use super::module::ModuleParts;
 use crate::addr::Len;
 use crate::arch::{Arch, CallShape};
 

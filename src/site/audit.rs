@@ -4,11 +4,12 @@
 use super::calls::{self, CallSpec, Callees};
 use super::candidate::Candidate;
 use super::code::FunctionCode;
+use super::details::{ModuleParts, ToldRecords};
 use super::entry::EntrySpec;
 use super::found::{AllSites, AuditedBytes, FoundSites, NewModule, SiteEntry};
 use super::functions::FunctionView;
 use super::marked::{self, Marks};
-use super::module::{Module, ModuleParts, ToldRecords};
+use super::module::Module;
 use super::told::{self, SiteSpec};
 use crate::addr::{CodeAddr, FnOffset, Len};
 use crate::arch::registers::register_name;

@@ -15,9 +15,9 @@
 use std::ops::Range;
 
 use super::code::count;
+use super::details::ModuleParts;
 use super::found::SiteEntry;
 use super::functions::FunctionView;
-use super::module::ModuleParts;
 use crate::addr::CodeAddr;
 use crate::arch::SiteKind;
 use crate::memory::CodeArea;

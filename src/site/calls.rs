@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::details::ModuleParts;
 use super::found::{FoundSites, SiteEntry};
-use super::module::ModuleParts;
 use crate::addr::{CodeAddr, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteKind, calls};
 use crate::error::SiteName;

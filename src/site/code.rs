@@ -12,8 +12,8 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::details::ModuleParts;
 use super::functions::FunctionView;
-use super::module::ModuleParts;
 use crate::addr::CodeAddr;
 use crate::memory::CodeArea;
 use crate::site::{Error, Result};

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use super::audit::{Refusal, record_addresses};
 use super::code::{Decoded, DecodedRuns, FunctionCode};
+use super::details::ModuleParts;
 use super::functions::FunctionView;
-use super::module::ModuleParts;
 use crate::addr::{CodeAddr, FnOffset};
 use crate::site::Result;
 

@@ -60,7 +60,7 @@ pub(super) struct SiteForm {
 }
 
 /// No two of a process are the same unless the forms are alike.
-pub(super) type FormNumber = NonZeroU32;
+pub(crate) type FormNumber = NonZeroU32;
 
 impl SiteForm {
     /// How a site is called, among what its module's are.
@@ -220,8 +220,9 @@ impl Sites {
     /// The addresses of these sites.
     #[inline]
     pub(super) fn addrs(&self, sites: Range<u32>) -> impl Iterator<Item = CodeAddr> {
-        // The base that holds for the next: it is not asked for again for each site of a batch.
-        let (mut next, mut holding) = (sites.start, (self.base, 0));
+        // The base that holds for the next, and until which: it is not asked for again for each site of a batch.
+        let until = if self.bases.is_empty() { u32::MAX } else { 0 };
+        let (mut next, mut holding) = (sites.start, (self.base, until));
         let sites = self.all.get(sites.start as usize..sites.end as usize);
         let sites = sites.expect("these are numbers of the module's sites");
         sites.iter().map(move |site| {

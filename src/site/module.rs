@@ -2,28 +2,27 @@
 
 use core::any::Any;
 use core::fmt;
-use core::ops::{Deref, Range};
+use core::ops::Range;
+use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::alike::FormKey;
 use super::calls::Callees;
-use super::describe::Descriptions;
+use super::details::{Details, Inner, ModuleParts, ToldRecords};
 use super::found::SiteEntry;
 use super::function::Function;
-use super::functions::Functions;
-use super::kept::{KeptSite, Origin, RecordedBy, SiteForm, Sites};
+use super::kept::{FormNumber, KeptSite, Origin, RecordedBy, SiteForm, Sites};
 use super::owner::Owner;
-use super::told::FoundReturns;
 use super::unwind_by::UnwindBy;
 use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext, SiteKind, calls};
 use crate::error::SiteName;
 use crate::image::EhFrame;
-use crate::memory::{CodeArea, CodeMemory, PlacedSegments};
+use crate::memory::{CodeArea, CodeMemory};
 use crate::site::{Error, Result};
 use crate::stackmap::flat::FlatFrame;
-use crate::stackmap::{Constants, OwnedMaps, Record, RecordRef, StackSize, Version};
+use crate::stackmap::{Constants, Record, RecordRef, Version};
 use patchpoint_asm::backend_of;
 use patchpoint_asm::live::{NoPatchableJump, PatchableJump};
 
@@ -38,99 +37,9 @@ pub struct SiteKey {
     pub(crate) index: u32,
 }
 
-/// What was told of the sites of a module, where that is more than their shapes.
-pub(super) struct ToldRecords {
-    pub(super) records: OwnedMaps,
-    pub(super) returns: FoundReturns,
-}
-
-/// What a module is made of.
-pub(crate) struct ModuleParts {
-    pub(crate) id: ModuleId,
-    pub(crate) arch: Arch,
-    /// Its C convention is that of Windows.
-    pub(crate) windows: bool,
-    pub(crate) functions: Functions,
-    pub(crate) maps: OwnedMaps,
-    /// Sorted by address.
-    pub(crate) areas: Box<[CodeArea]>,
-    pub(crate) eh_frames: Box<[EhFrame]>,
-    pub(crate) unwind_by: UnwindBy,
-    pub(crate) trust_live_outs: bool,
-    pub(crate) may_have_run: bool,
-    /// Its patchpoints and entry sites are armed.
-    pub(crate) live: bool,
-    /// The engine that it is registered with.
-    pub(crate) owner: Arc<Owner>,
-    /// The memory of code that the engine loaded, which is freed with the module.
-    pub(crate) _placed: Option<PlacedSegments>,
-}
-
 /// A registered module. Cloning clones a handle.
 #[derive(Clone)]
 pub struct Module(pub(super) Arc<Inner>);
-
-/// What handles refer to, whose count a lookup changes: the sites, and in a block of its own what
-/// lookups do without, so that it is small: see [`super::unused`].
-#[derive(Default)]
-#[repr(C)]
-pub(super) struct Inner {
-    /// They do not overlap.
-    pub(super) sites: Sites,
-    details: Option<Box<Details>>,
-}
-
-pub(super) struct Details {
-    pub(super) parts: ModuleParts,
-    pub(super) shapes: Box<[CallShape]>,
-    /// What the sites held when they were audited, each with the rest of its last instruction.
-    /// Those that held the same share it.
-    originals: Box<[u8]>,
-    released: AtomicBool,
-    /// The number of its list of states in its engine, once it has one.
-    states_at: AtomicU32,
-    /// The place that it got last in a table of sites.
-    table_at: AtomicU32,
-    callees: Callees,
-    /// Most modules have no told site: they pay one word.
-    told: Option<Box<ToldRecords>>,
-    on_demand: OnceLock<Box<OnDemand>>,
-}
-
-/// What is made when it is first asked for. Most modules are never asked: they pay two words.
-#[derive(Default)]
-pub(super) struct OnDemand {
-    pub(super) descriptions: Descriptions,
-    /// What [`crate::deopt`] has read of its unwind information.
-    unwinds: OnceLock<Box<dyn Any + Send + Sync>>,
-    /// By the addresses of functions, ascending.
-    pub(super) stack_sizes: OnceLock<Box<[(CodeAddr, StackSize)]>>,
-}
-
-impl Deref for Inner {
-    type Target = Details;
-
-    #[inline]
-    fn deref(&self) -> &Details {
-        let details = self.details.as_deref();
-        details.expect("nobody has a handle of a module before it is filled")
-    }
-}
-
-impl Inner {
-    pub(super) fn on_demand(&self) -> &OnDemand {
-        self.on_demand.get_or_init(Box::default)
-    }
-
-    /// The same without an allocation; `None` if nobody has asked for anything.
-    pub(super) fn known_on_demand(&self) -> Option<&OnDemand> {
-        self.on_demand.get().map(|known| &**known)
-    }
-
-    pub(super) fn site_count(&self) -> usize {
-        self.sites.len()
-    }
-}
 
 impl Module {
     pub(super) fn new(
@@ -401,6 +310,12 @@ impl Module {
         self.0.sites.alike(other, sites)
     }
 
+    /// The number of the form of a site, if it has one: of sites with one number, each is like the others.
+    #[inline]
+    pub(crate) fn form_number_of(&self, index: u32) -> Option<FormNumber> {
+        self.0.sites.form_of(index).number
+    }
+
     /// The ID of every site, with its number.
     pub(super) fn ids(&self) -> impl Iterator<Item = (RecordId, u32)> + '_ {
         (0..self.0.sites.len() as u32).map(|index| (self.0.id(index), index))
@@ -436,45 +351,6 @@ impl Module {
     }
 }
 
-impl Inner {
-    fn id(&self, index: u32) -> RecordId {
-        if let Some(maps) = self.maps_of(index) {
-            let id = maps.id_at(self.sites.origin(index).at);
-            return id.expect(REFERRED);
-        }
-        let id = self.sites.entry_ids.get(self.sites.origin(index).at as usize);
-        *id.expect("a site that no stack map records was given an ID")
-    }
-
-    /// The stack maps that have the record of a site, if it has one.
-    fn maps_of(&self, index: u32) -> Option<&OwnedMaps> {
-        match self.sites.form_of(index).recorded {
-            RecordedBy::Nobody => None,
-            RecordedBy::StackMap => Some(&self.parts.maps),
-            RecordedBy::Runtime => {
-                let told = self.told.as_ref();
-                Some(&told.expect("a module with a told site has what was told").records)
-            }
-        }
-    }
-
-    /// Whether the record of a site says the same as one of that version does that has so many
-    /// locations and these bytes.
-    fn has_record_like(&self, index: u32, (version, locations, live): (Version, u16, &[u8])) -> bool {
-        let at = self.sites.origin(index).at;
-        let maps = self.maps_of(index);
-        maps.is_some_and(|maps| maps.is_alike_at(at, version, locations, live))
-    }
-
-    /// The record of a site with the constants that it refers to, if it has one.
-    fn record(&self, index: u32) -> Option<(Record<'_>, Constants<'_>)> {
-        let record = self.maps_of(index)?.at(self.sites.origin(index).at);
-        Some(record.expect(REFERRED))
-    }
-}
-
-const REFERRED: &str = "a record of which there was a reference is in the stack maps";
-
 impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Module")
@@ -502,7 +378,9 @@ impl Site {
         self.module.0.sites.origin(self.index)
     }
 
-    pub(super) fn index(&self) -> u32 {
+    /// Its number among its module's.
+    #[inline]
+    pub(crate) fn index(&self) -> u32 {
         self.index
     }
 
@@ -577,23 +455,24 @@ impl Site {
         (self.module.id(), self.module.0.sites.form_number(self.index))
     }
 
-    /// Whether another site is like it: they differ in their addresses, IDs and what their records say of
+    /// Whether a module's site of that number is like it: they differ in their addresses, IDs and what their records say of
     /// values. Of two modules, they held the same.
-    pub(crate) fn is_alike(&self, other: &Self) -> bool {
-        if self.module.is_same(&other.module) {
-            return self.form_key() == other.form_key();
+    #[inline]
+    pub(crate) fn is_alike(&self, (module, index): (&Module, u32)) -> bool {
+        let (form, of_other) = (self.form(), module.0.sites.form_of(index));
+        if self.module.is_same(module) {
+            return ptr::eq(form, of_other);
         }
-        let (form, of_other) = (self.form(), other.form());
         if form.number.is_some() && form.number == of_other.number {
             return true;
         }
         // protection: sites-of-two-modules-are-compared
         (form.reserved, form.overhang, form.recorded)
             == (of_other.reserved, of_other.overhang, of_other.recorded)
-            && self.displaced() == other.displaced()
-            && self.shape() == other.shape()
-            && self.module.arch() == other.module.arch()
-            && self.module.trusts_live_outs() == other.module.trusts_live_outs()
+            && self.displaced() == of_other.displaced(&module.0.originals)
+            && self.shape() == of_other.shape_of(&module.0.shapes)
+            && self.module.arch() == module.arch()
+            && self.module.trusts_live_outs() == module.trusts_live_outs()
     }
 
     /// The memory in which it is.

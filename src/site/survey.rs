@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::audit::{Refusal, Unrecorded, register_or};
 use super::candidate::{Candidate, IntoShape};
+use super::details::ModuleParts;
 use super::functions::Functions;
 use super::marked::Marks;
-use super::module::{Module, ModuleId, ModuleParts};
+use super::module::{Module, ModuleId};
 use super::owner::Owner;
 use super::unwind_by::UnwindBy;
 use crate::image::{Image, Segment, SegmentKind};

@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::iter;
 use std::sync::Arc;
 
+use super::details::Inner;
 use super::kept::KeptSite;
-use super::module::Inner;
 
 /// What the next modules of an engine take.
 #[derive(Default)]

@@ -1,11 +1,13 @@
 //! The sites of a batch, as whoever makes their exit stubs is told of them.
 //!
-//! They are told by runs: those that follow each other in a module need one handle of it, and one look at
-//! where it keeps their addresses.
+//! They are told by runs: those that follow each other in a module need one handle of it. Their addresses
+//! lie side by side.
 
 use std::ops::Range;
 
-use super::{HAS_ALL, Part};
+use super::HAS_ALL;
+use super::sites::{BatchSites, Part};
+use crate::addr::CodeAddr;
 use crate::invariant::OrAbort;
 use crate::site::{Module, Site};
 
@@ -17,14 +19,24 @@ pub struct AlikeSites<'a> {
     parts: &'a [Part],
     /// By their numbers among all in these.
     numbers: Range<usize>,
+    /// Where all are that have joined their batch.
+    addrs: &'a [CodeAddr],
 }
 
 impl<'a> AlikeSites<'a> {
     /// Those with these numbers.
-    pub(super) fn new(parts: &'a [Part], numbers: Range<usize>) -> Self {
+    pub(super) fn new(sites: &'a BatchSites, numbers: Range<usize>) -> Self {
+        Self::of((sites.parts(), sites.addrs()), numbers)
+    }
+
+    fn of((parts, addrs): (&'a [Part], &'a [CodeAddr]), numbers: Range<usize>) -> Self {
         let before = parts.partition_point(|part| part.end() <= numbers.start);
         let parts = parts.get(before..).or_abort(HAS_ALL);
-        Self { parts, numbers }
+        Self {
+            parts,
+            numbers,
+            addrs,
+        }
     }
 
     /// How many.
@@ -47,13 +59,19 @@ impl<'a> AlikeSites<'a> {
 
     /// All but so many of the first.
     pub(in crate::engine) fn behind(&self, count: usize) -> Self {
-        Self::new(self.parts, self.numbers.start + count..self.numbers.end)
+        let numbers = self.numbers.start + count..self.numbers.end;
+        Self::of((self.parts, self.addrs), numbers)
     }
 
     /// So many of the first.
     pub(in crate::engine) fn up_to(&self, count: usize) -> Self {
         let numbers = self.numbers.start..self.numbers.end.min(self.numbers.start + count);
         Self { numbers, ..*self }
+    }
+
+    /// Where they are.
+    pub(crate) fn addrs(&self) -> &'a [CodeAddr] {
+        self.addrs.get(self.numbers.clone()).or_abort(HAS_ALL)
     }
 
     /// Their modules, each with the numbers of its sites that follow each other.
@@ -76,15 +94,9 @@ impl AlikeSites<'_> {
         count: u32,
         then: impl FnOnce(AlikeSites<'_>) -> R,
     ) -> R {
-        let start = first.key().index;
-        let part = Part {
-            module: first.module().clone(),
-            module_number: 0,
-            memory: memory.clone(),
-            sites: start..start + count,
-            before: 0,
-            number: 0,
-        };
-        then(AlikeSites::new(&[part], 0..count as usize))
+        let start = first.index();
+        let mut sites = BatchSites::default();
+        sites.join((first.module(), memory), start..start + count, 0);
+        then(AlikeSites::new(&sites, 0..count as usize))
     }
 }

@@ -7,13 +7,13 @@
 //! until then, the rooms of these are promised.
 
 use std::cell::Cell;
+use std::iter;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use smallvec::smallvec;
-
-use super::{OldBytes, Part, SiteBatch, ranges};
+use super::sites::BatchSites;
+use super::{OldBytes, SiteBatch};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::engine::Shared;
 use crate::engine::change::{ChangeSet, SiteChange, publish_too};
@@ -24,11 +24,11 @@ use crate::engine::observe::Boxed;
 use crate::engine::prepare::filled_wrong;
 use crate::engine::requests::Request;
 use crate::engine::state::States;
-use crate::engine::state_table::StatePlace;
+use crate::engine::state_table::{Places, StatePlace};
 use crate::engine::templates::Template;
 use crate::memory::{Alias, CodeMemory, short};
 use crate::sequence::Sequence;
-use crate::site::{Module, Site};
+use crate::site::{FormNumber, Module, Site};
 
 /// Which change of a site of a batch it is: none was changed before.
 const FIRST: u64 = 1;
@@ -72,6 +72,8 @@ struct OpenBatch {
     batch: SiteBatch,
     /// The site that was changed by itself, which all are like.
     like: Site,
+    /// The number of its form, if it has one.
+    form: Option<FormNumber>,
     /// What is asked for.
     request: Request,
     /// What is filled with the ways to exit stubs.
@@ -83,33 +85,26 @@ struct OpenBatch {
     over: Option<Installed>,
 }
 
-/// A site, with all that follow it in its module and get the same.
+/// What holds of all sites of a module that get the same.
 struct Joining<'a> {
-    site: &'a Site,
-    /// The number of its module among those of the transaction.
-    module: u32,
-    request: Request<&'a Sequence>,
-    /// How many follow it.
-    behind: u32,
-}
-
-impl Joining<'_> {
-    fn sites(&self) -> Range<u32> {
-        let first = self.site.key().index;
-        first..first + self.behind + 1
-    }
+    module: &'a Module,
+    /// Its number among those of the transaction.
+    module_number: u32,
+    memory: &'a Alias,
+    /// Where those of its sites are that were changed.
+    places: Option<&'a Places>,
 }
 
 /// Sites that have joined a batch and cannot be in it: each is changed by itself.
 pub(in crate::engine) struct LeftOut {
-    parts: Vec<Part>,
+    sites: Vec<(Module, Range<u32>)>,
     request: Request,
 }
 
 impl LeftOut {
     /// The sites, of modules.
     pub(in crate::engine) fn runs(&self) -> impl Iterator<Item = (&Module, Range<u32>)> {
-        self.parts.iter().map(|part| (&part.module, part.sites.clone()))
+        self.sites.iter().map(|(module, sites)| (module, sites.clone()))
     }
 
     /// What is asked for.
@@ -131,7 +126,8 @@ impl ChangeSet {
         self.open.open((site, like), states, filled);
     }
 
-    /// Adds a site to an open batch, and those that follow it and get the same. Returns how many were added.
+    /// Adds a site to an open batch, and those that follow it in its module and get the same, each to the batch
+    /// that it is like. Returns how many were added, up to the first for which there is none.
     ///
     /// # Errors
     /// The module of the site is not registered.
@@ -143,13 +139,8 @@ impl ChangeSet {
         request: Request<&Sequence>,
         behind: u32,
     ) -> Boxed<u32> {
-        let joining = Joining {
-            site,
-            module: self.number_of_module(site),
-            request,
-            behind,
-        };
-        self.open.join(of, &joining)
+        let module_number = self.number_of_module(site);
+        self.open.join(of, (site, module_number), request, behind)
     }
 
     /// Makes the exit stubs of all that have joined batches, and what they are to hold. Returns those for which
@@ -165,10 +156,10 @@ impl ChangeSet {
     ) -> Boxed<Vec<LeftOut>> {
         let (mut left_out, OpenBatches { closed, all, .. }) = (Vec::new(), &mut self.open);
         for open in closed.iter_mut().chain(all) {
-            let parts = open.fill_joined(shared, states)?;
-            if !parts.is_empty() {
+            let sites = open.fill_joined(shared, states)?;
+            if !sites.is_empty() {
                 let request = open.request.clone();
-                left_out.push(LeftOut { parts, request });
+                left_out.push(LeftOut { sites, request });
             }
             // protection: exit-stubs-of-batches-are-published
             let exit_stubs = open.batch.exit_stubs();
@@ -198,7 +189,7 @@ impl OpenBatches {
         };
         self.in_vain += 1;
         // One that the site could have joined has no rooms left.
-        let full = self.all.iter().position(|open| open.is_for(like.0, request));
+        let full = self.number_for((like.0.module(), like.0.index()), request);
         let turn = (self.all.len() == MOST).then_some(self.closed_ever % MOST);
         let Some(place) = full.or(turn).and_then(|at| self.all.get_mut(at)) else {
             self.all.push(open);
@@ -210,25 +201,72 @@ impl OpenBatches {
             .extend(Some(closed).filter(|closed| closed.batch.joined() > 0));
     }
 
-    /// Adds a site, and those that follow it, to one of them. Returns how many sites were added.
-    ///
-    /// # Errors
-    /// The module of the site is not registered.
-    fn join(&mut self, of: (&Shared, &States), joining: &Joining<'_>) -> Boxed<u32> {
-        let Some(open) = self
-            .all
-            .iter_mut()
-            .find(|open| open.is_for(joining.site, joining.request))
-        else {
+    /// Adds a site, and those that follow it, to some of them: see [`ChangeSet::join_batch`].
+    fn join(
+        &mut self,
+        (shared, states): (&Shared, &States),
+        (site, module_number): (&Site, u32),
+        request: Request<&Sequence>,
+        behind: u32,
+    ) -> Boxed<u32> {
+        let (module, first) = (site.module(), site.index());
+        let Some(mut number) = self.number_for((module, first), request) else {
             return Ok(0);
         };
-        let before = open.batch.joined();
-        open.add(of, joining)?;
-        let now = open.batch.joined();
-        if before < FEWEST && now >= FEWEST {
-            self.in_vain = 0;
+        let memory = site.memory().map_err(crate::Error::from)?.as_alias();
+        let Some(memory) = memory.filter(|_| !module.is_live()) else {
+            return Ok(0);
+        };
+        let places = states.places_in(module);
+        if places.is_none() {
+            // protection: sites-of-batches-are-registered
+            shared.check_registered_with(states, site)?;
         }
-        Ok((now - before) as u32)
+        let joining = Joining {
+            module,
+            module_number,
+            memory,
+            places,
+        };
+        let mut left = first..first + behind + 1;
+        loop {
+            let open = self
+                .all
+                .get_mut(number)
+                .expect("a site is like one of those that are open");
+            let before = open.batch.joined();
+            open.add((shared, states), &joining, left.clone())?;
+            let now = open.batch.joined();
+            if before < FEWEST && now >= FEWEST {
+                self.in_vain = 0;
+            }
+            left.start += (now - before) as u32;
+            if now == before || left.is_empty() {
+                break;
+            }
+            match self.number_for((module, left.start), request) {
+                Some(next) => number = next,
+                None => break,
+            }
+        }
+        Ok(left.start - first)
+    }
+
+    /// The number of the one that a site may join.
+    fn number_for(&self, (module, index): (&Module, u32), request: Request<&Sequence>) -> Option<usize> {
+        let is_released = module.is_released();
+        let mut asked = self
+            .all
+            .iter()
+            .enumerate()
+            .filter(|(_, open)| open.is_for(request, is_released));
+        let first = asked.next()?;
+        let mut all = iter::once(first).chain(asked);
+        // Those of the same number first: to compare what sites held takes as long as all else of one that joins.
+        let form = module.form_number_of(index);
+        let numbered = all.clone().find(|(_, open)| form.is_some() && open.form == form);
+        let found = numbered.or_else(|| all.find(|(_, open)| open.like.is_alike((module, index))));
+        found.map(|(number, _)| number)
     }
 
     /// Whether there are none.
@@ -284,7 +322,7 @@ impl OpenBatch {
             "the checker has seen to it that a site keeps its length"
         );
         let batch = SiteBatch {
-            parts: smallvec![],
+            sites: BatchSites::default(),
             site_len: new.bytes.len(),
             old,
             new: Vec::new(),
@@ -301,6 +339,7 @@ impl OpenBatch {
         Some(Self {
             batch,
             like: site.clone(),
+            form: site.module().form_number_of(site.index()),
             request: request.cloned(),
             template,
             site_kind: filling.site_kind,
@@ -309,95 +348,78 @@ impl OpenBatch {
         })
     }
 
-    /// Whether a site is like its, and gets the same.
-    fn is_for(&self, site: &Site, request: Request<&Sequence>) -> bool {
-        let module = site.module();
-        self.request.is(request)
-            && self.like.is_alike(site)
-            && !module.is_live()
-            // protection: batches-are-of-released-modules-or-of-others
-            && module.is_released() == self.is_released
+    /// Whether the same is asked for, of a module that is released as its is.
+    #[inline]
+    fn is_for(&self, request: Request<&Sequence>, is_released: bool) -> bool {
+        // protection: batches-are-of-released-modules-or-of-others
+        self.request.is(request) && is_released == self.is_released
     }
 
-    /// Adds a site that is like its, and those that follow it, as far as they are.
-    fn add(&mut self, (shared, states): (&Shared, &States), joining: &Joining<'_>) -> Boxed<()> {
-        let (site, sites) = (joining.site, joining.sites());
-        let Some(memory) = site.memory().map_err(crate::Error::from)?.as_alias() else {
-            return Ok(());
-        };
-        let places = states.places_in(site.module());
-        match (places.and_then(|places| places.get(site.key())), &self.over) {
-            (None, None) => {
-                let last = self.batch.parts.last().map(|part| &part.module);
-                if places.is_none() && !last.is_some_and(|last| last.is_same(site.module())) {
-                    // protection: sites-of-batches-are-registered
-                    shared.check_registered_with(states, site)?;
-                }
-                self.add_fresh((shared, states), joining, memory, sites);
-                Ok(())
-            }
+    /// Adds the first of these sites, which is like its, and those that follow it, as far as they are.
+    fn add(&mut self, of: (&Shared, &States), joining: &Joining<'_>, sites: Range<u32>) -> Boxed<()> {
+        let place = joining.places.and_then(|places| places.get(sites.start));
+        match (place, &self.over) {
+            (None, None) => self.add_fresh(of, joining, sites),
             (Some(StatePlace::Batch(part)), Some(_)) if self.batch.joined() == 0 => {
-                self.add_over(states, joining, memory, part)
+                self.add_over(of.1, joining, sites, part)?;
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(())
     }
 
     /// Adds sites without a state, as long as there are rooms for their exit stubs, which are promised.
-    fn add_fresh(
-        &mut self,
-        (shared, states): (&Shared, &States),
-        joining: &Joining<'_>,
-        memory: &Alias,
-        sites: Range<u32>,
-    ) {
-        let (mut rooms, near) = (states.exit_rooms.borrow_mut(), joining.site.range());
+    fn add_fresh(&mut self, (shared, states): (&Shared, &States), joining: &Joining<'_>, sites: Range<u32>) {
+        let near = CodeRange::new(joining.module.site_addr(sites.start), self.batch.site_len as u64);
+        let near = near.expect("a site's bytes have addresses");
+        let mut rooms = states.exit_rooms.borrow_mut();
         let Some(taken) = rooms.promisable(&self.batch.block, near, &shared.stubs) else {
             return;
         };
         let most = taken.unpromised() as u32;
         let end = sites.end.min(sites.start.saturating_add(most));
-        let sites = self.alike(states, joining.site, memory, sites.start..end);
+        let sites = self.alike(states, joining, sites.start..end);
         taken.promise(sites.len());
-        rooms.expect_fewer(sites.len());
-        self.join((joining, memory), sites);
+        rooms.note_need(self.batch.block.form(), sites.len());
+        self.join(joining, sites);
     }
 
     /// Adds those of a batch that has one part, all that are left of it, which keep their exit stubs.
-    fn add_over(&mut self, states: &States, joining: &Joining<'_>, memory: &Alias, part: u32) -> Boxed<()> {
+    fn add_over(
+        &mut self,
+        states: &States,
+        joining: &Joining<'_>,
+        sites: Range<u32>,
+        part: u32,
+    ) -> Boxed<()> {
         let ((before, own), Some(held)) = (states.batches.part(part), &self.over) else {
             return Ok(());
         };
         // protection: batches-are-over-sites-alike
         let is_alike = held.is_patched_like(&before.installed) && self.batch.exit_stub == before.exit_stub;
-        let sites = joining.sites();
-        let first = own.number_of(joining.site.key());
+        let first = own.number_of(sites.start);
         let left = sites.start..sites.start + before.left as u32;
-        let places = states.places_in(joining.site.module());
         // protection: batches-are-over-whole-batches
         let is_whole = left.end <= sites.end
-            && before.parts.len() == 1
+            && before.sites.parts().len() == 1
             && first + before.left == before.len()
-            && places.is_some_and(|places| places.are_in(part, left.clone()));
+            && joining
+                .places
+                .is_some_and(|places| places.are_in(part, left.clone()));
         // They are alike: what is so of the first is so of all.
-        if !is_alike
-            || !is_whole
-            || self
-                .alike(states, joining.site, memory, left.start..left.start + 1)
-                .is_empty()
-        {
+        if !is_alike || !is_whole || self.alike(states, joining, left.start..left.start + 1).is_empty() {
             return Ok(());
         }
         let old = before.new.get(first * before.site_len..).expect(super::HAS_ALL);
         let numbers = before.rooms.get(first..).expect(super::HAS_ALL).iter().copied();
         self.batch.block = Arc::clone(&before.block);
         let len = left.len();
-        self.join((joining, memory), left);
+        self.join(joining, left);
         match self.fill(numbers)? == len {
             true => self.batch.old = OldBytes::OfPart(part, old.to_vec()),
             false => {
                 self.batch.truncate(0);
-                self.batch.parts.clear();
+                self.batch.sites.clear();
             }
         }
         Ok(())
@@ -405,13 +427,13 @@ impl OpenBatch {
 
     /// Those of these sites, of which the first is like its, that are in the batch: up to the first that
     /// is not, or had a state, or is in another memory.
-    fn alike(&self, states: &States, site: &Site, memory: &Alias, sites: Range<u32>) -> Range<u32> {
-        let (module, first) = (site.module(), sites.start);
+    fn alike(&self, states: &States, joining: &Joining<'_>, sites: Range<u32>) -> Range<u32> {
+        let (module, first) = (joining.module, sites.start);
         let alike = first..first + module.alike(first, sites);
-        let places = states.places_in(module).filter(|_| self.over.is_none());
+        let places = joining.places.filter(|_| self.over.is_none());
         // protection: sites-with-states-are-in-no-batch
         let without = places.map_or(alike.len() as u32, |places| places.without(alike));
-        let (in_memory, len) = (memory.range(), self.batch.site_len as u64);
+        let (in_memory, len) = (joining.memory.range(), self.batch.site_len as u64);
         // They ascend, and the first is there.
         // protection: batches-are-of-one-memory
         let mut end = first + without;
@@ -422,7 +444,7 @@ impl OpenBatch {
             None => first..end,
             // protection: batches-are-of-one-kind
             Some(kind) => {
-                let (mut templates, mut site) = (states.templates.borrow_mut(), site.clone());
+                let (mut templates, mut site) = (states.templates.borrow_mut(), module.handle(first));
                 let mut is_of_kind = |index: &u32| {
                     site.go_to(*index);
                     templates.kinds.of(&site, None) == Some(kind)
@@ -435,7 +457,7 @@ impl OpenBatch {
 
     /// Makes the exit stubs of all that have joined, and what they are to hold. Returns those for which that cannot
     /// be: their exit stubs cannot be in the block, or a branch from there does not reach them.
-    fn fill_joined(&mut self, shared: &Shared, states: &States) -> Boxed<Vec<Part>> {
+    fn fill_joined(&mut self, shared: &Shared, states: &States) -> Boxed<Vec<(Module, Range<u32>)>> {
         let (mut left_out, mut rooms) = (Vec::new(), states.exit_rooms.borrow_mut());
         while self.batch.len() < self.batch.joined() {
             let promised = rooms.promised(&self.batch.block);
@@ -443,23 +465,12 @@ impl OpenBatch {
             if self.fill_rooms(shared, promised)? {
                 continue;
             }
-            let mut behind = self.batch.split_off(self.batch.len());
-            let first = behind.first_mut().expect("not all were filled");
-            let next = first.sites.start + 1;
-            left_out.push(Part {
-                module: first.module.clone(),
-                memory: first.memory.clone(),
-                sites: first.sites.start..next,
-                ..*first
-            });
-            first.sites.start = next;
+            let next = self.batch.len();
+            left_out.push(self.batch.sites.take_out(next));
             // Those behind are all filled again, each time.
             // protection: sites-that-cannot-be-filled-are-few
             if left_out.len() == MOST {
-                left_out.append(&mut behind);
-            }
-            for part in behind.into_iter().filter(|part| !part.sites.is_empty()) {
-                self.batch.join(|before| Part { before, ..part });
+                left_out.append(&mut self.batch.sites.split_off(next));
             }
         }
         Ok(left_out)
@@ -505,16 +516,13 @@ impl OpenBatch {
         batch.rooms.extend(numbers);
         let end = batch.rooms.len();
         append_copies(&mut batch.new, code, end - before);
-        let (mut places, mut filled) = (Vec::with_capacity(AT_ONCE.min(end - before)), before);
+        let mut filled = before;
         while filled < end {
             let now = filled..end.min(filled + AT_ONCE);
-            places.clear();
-            batch.places(now.clone(), &mut places);
-            let new = batch.new.get_mut(now.start * len..now.end * len);
-            let new = new.expect(super::HAS_ALL);
-            let made = branch.fill_in(new, places.iter().copied());
+            let (new, places) = batch.new_of_all(now.clone());
+            let made = branch.fill_in(new, places.clone());
             let made_of_new = new.get(..made * len).expect(super::HAS_ALL);
-            if let Some(refused) = branch.first_refused(made_of_new, places.iter().copied()) {
+            if let Some(refused) = branch.first_refused(made_of_new, places) {
                 batch.truncate(before);
                 let site = batch.alike(filled + refused..end).iter().next();
                 return Err(filled_wrong(&site.expect("what is refused is of a site")).into());
@@ -529,30 +537,32 @@ impl OpenBatch {
     }
 
     /// Adds sites that are like its.
-    fn join(&mut self, (joining, memory): (&Joining<'_>, &Alias), sites: Range<u32>) {
+    fn join(&mut self, joining: &Joining<'_>, sites: Range<u32>) {
         if !sites.is_empty() {
-            self.batch.join(|before| Part {
-                module: joining.site.module().clone(),
-                module_number: joining.module,
-                memory: memory.clone(),
-                before,
-                sites,
-                number: 0,
-            });
+            let of = (joining.module, joining.memory);
+            self.batch.sites.join(of, sites, joining.module_number);
         }
     }
 }
 
 impl SiteBatch {
-    /// Where the sites with these numbers are, and their exit stubs.
-    fn places(&self, numbers: Range<usize>, into: &mut Vec<(CodeRange, CodeAddr)>) {
-        let mut rooms = self.rooms.get(numbers.clone()).expect(super::HAS_ALL);
-        for (module, sites) in self.alike(numbers).runs() {
-            let (own, behind) = rooms.split_at(sites.len());
-            let exits = own.iter().map(|number| self.block.room_at(*number));
-            into.extend(ranges(module, sites, self.site_len).zip(exits));
-            rooms = behind;
-        }
+    /// What the sites with these numbers are to hold, with each one's bytes and exit stub.
+    #[inline]
+    fn new_of_all(
+        &mut self,
+        numbers: Range<usize>,
+    ) -> (
+        &mut [u8],
+        impl Iterator<Item = (CodeRange, CodeAddr)> + Clone + '_,
+    ) {
+        let (len, block) = (self.site_len, &self.block);
+        let new = self.new.get_mut(numbers.start * len..numbers.end * len);
+        let addrs = self.sites.addrs().get(numbers.clone()).expect(super::HAS_ALL);
+        let rooms = self.rooms.get(numbers).expect(super::HAS_ALL);
+        let range =
+            move |at: &CodeAddr| CodeRange::new(*at, len as u64).expect("a site's bytes have addresses");
+        let exits = rooms.iter().map(|number| block.room_at(*number));
+        (new.expect(super::HAS_ALL), addrs.iter().map(range).zip(exits))
     }
 }
 

@@ -513,8 +513,9 @@ impl StubPool {
         let reach = self.reach(near);
         // From the other end than single stubs, which stay side by side.
         let last_fit = |count| move |slab: &mut Slab| slab.free.take_last(len(count), ALIGN);
-        // A slab that has room for a smaller one is used up first.
-        let mut counts = successors(Some(most), |count| Some(count / 2)).take_while(|count| *count >= FEWEST);
+        // A slab that has room for a smaller one is used up first, unless that is much smaller.
+        let fewest = FEWEST.max(most / 8);
+        let mut counts = successors(Some(most), |count| Some(count / 2)).take_while(|count| *count >= fewest);
         let there = counts.find_map(|count| Some((count, state.take(reach, last_fit(count))?)));
         let (count, (slab, range)) = match there {
             Some(taken) => taken,
