@@ -31,7 +31,7 @@ use super::change::{Side, SiteChange, SiteWrite};
 use super::exit_stub::{ExitStub, ExitStubCode, ExitStubKind, RoomExit};
 use super::exits::exits_of;
 use super::installed::{Held, Installed};
-use super::journal::Record;
+use super::journal::{AlikeRecords, BytesBefore};
 use super::originals::SiteFacts;
 use super::state::States;
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -39,7 +39,7 @@ use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::memory::short::Bytes;
 use crate::memory::{self, Alias, Block, CodeMemory, OneOfMany};
-use crate::site::SiteKey;
+use crate::site::{Module, Site, SiteKey};
 
 /// What the sites of a batch hold before.
 enum OldBytes {
@@ -242,12 +242,25 @@ impl SiteBatch {
         }
     }
 
-    /// What was committed, for the journal: of all but so many of the first.
-    pub(super) fn records(&self, skip: usize) -> Records<'_> {
-        Records {
-            batch: self,
-            part: 0,
-            numbers: skip..self.len(),
+    /// What was committed of so many of the last, for the journal.
+    pub(super) fn records(&self, count: usize) -> AlikeRecords {
+        let skip = self.len() - count;
+        let first = |(module, sites): (&Module, Range<u32>)| {
+            let (module, index) = (module.id(), sites.start);
+            (SiteKey { module, index }, sites.len() as u32)
+        };
+        let of_last = |all: &[u8]| all.get(skip * self.site_len..).or_abort(HAS_ALL).to_vec();
+        let sites = self.alike(skip..self.len());
+        AlikeRecords {
+            generation: self.installed.generation,
+            became: self.installed.status,
+            addrs: sites.addrs().to_vec(),
+            sites: sites.runs().map(first).collect(),
+            before: match &self.old {
+                OldBytes::Same(old) => BytesBefore::Same(old.clone()),
+                OldBytes::OfPart(_, all) => BytesBefore::Each(of_last(all)),
+            },
+            after: of_last(&self.new),
         }
     }
 
@@ -280,7 +293,7 @@ impl SiteBatch {
     }
 
     /// Hands each site on as a change of its own, which was not made.
-    pub(super) fn into_changes(self, states: &mut States, mut take: impl FnMut(SiteChange, SiteWrite)) {
+    pub(super) fn into_changes(self, states: &mut States, mut take: impl FnMut(Site, SiteChange, SiteWrite)) {
         for part in self.sites.parts() {
             for (number, index) in (part.before..).zip(part.sites.clone()) {
                 let (site, (memory, at)) = (part.module.handle(index), self.sites.place(number));
@@ -289,7 +302,6 @@ impl SiteBatch {
                 let index = index.or_abort("a site of a batch is like one that has a state");
                 let mut change = SiteChange::room();
                 change.site = site.key();
-                change.module = part.module_number;
                 change.index = index;
                 change.range = site.range();
                 change.status = self.installed.status;
@@ -301,54 +313,11 @@ impl SiteBatch {
                 change.until_run = self.until_run;
                 change.fate = self.fate(number, (memory, at));
                 let (old, new) = (self.old_of(number), self.new_of(number));
-                take(change, SiteWrite::new(at, old, new));
+                take(site, change, SiteWrite::new(at, old, new));
             }
         }
     }
 }
-
-/// What was committed of a batch.
-pub(super) struct Records<'b> {
-    batch: &'b SiteBatch,
-    /// The number of the part in which the next site is, or one before.
-    part: usize,
-    /// Of the sites that are left.
-    numbers: Range<usize>,
-}
-
-impl<'b> Iterator for Records<'b> {
-    type Item = Record<'b>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Record<'b>> {
-        let (batch, number) = (self.batch, self.numbers.next()?);
-        let part = loop {
-            let part = batch.sites.parts().get(self.part).or_abort(HAS_ALL);
-            if number < part.end() {
-                break part;
-            }
-            self.part += 1;
-        };
-        let index = part.sites.start + (number - part.before) as u32;
-        Some(Record {
-            generation: batch.installed.generation,
-            site: SiteKey {
-                module: part.module.id(),
-                index,
-            },
-            addr: *batch.sites.addrs().get(number).or_abort(HAS_ALL),
-            became: batch.installed.status,
-            before: batch.old_of(number),
-            after: batch.new_of(number),
-        })
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.numbers.size_hint()
-    }
-}
-
-impl ExactSizeIterator for Records<'_> {}
 
 #[inline(always)] // As `SiteBatch::unlike`.
 fn write_one(memory: &Alias, at: CodeAddr, (side, bytes): (Side, &[u8])) -> memory::Result<()> {

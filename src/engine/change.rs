@@ -547,7 +547,11 @@ impl ChangeSet {
     #[cold]
     pub(super) fn take_batches_apart(&mut self, states: &mut States) {
         for batch in mem::take(&mut self.batches) {
-            batch.into_changes(states, |change, write| {
+            batch.into_changes(states, |site, mut change, write| {
+                change.module = self.number_of_module(&site);
+                if !self.has_module(&site) {
+                    self.modules.push(site.into_module());
+                }
                 self.changes.push(change);
                 self.writes.push(write);
             });

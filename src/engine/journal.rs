@@ -9,6 +9,10 @@
 //! (`benches speeds`, medians of 7 runs in turns). Nobody can tell the difference: all hold the
 //! engine's lock. Handing over the lists themselves takes longer still, 108 ns, as the room of the
 //! oldest, which comes back, is in no cache. Names are looked up when the journal is read.
+//!
+//! What is committed of a batch is kept as it lies there, side by side: an entry of the ring for each
+//! site is a tenth of invalidating a thousand functions. Such lists may hold as many changes as the
+//! ring, and as many again that are too old, until the next list comes.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -71,13 +75,41 @@ struct RingEntry {
     time: CoarseTime,
 }
 
-/// The ring.
+/// Changes of sites that are alike, made together.
+pub(super) struct AlikeRecords {
+    pub(super) generation: u64,
+    pub(super) became: Status,
+    /// The first of the sites that follow each other in a module, and how many these are.
+    pub(super) sites: Vec<(SiteKey, u32)>,
+    pub(super) addrs: Vec<CodeAddr>,
+    pub(super) before: BytesBefore,
+    /// Of all, side by side.
+    pub(super) after: Vec<u8>,
+}
+
+/// What sites that are alike held.
+pub(super) enum BytesBefore {
+    Same(Bytes),
+    /// Each its own, side by side.
+    Each(Vec<u8>),
+}
+
+/// The same in the journal.
+struct AlikeEntries {
+    /// The number of the last.
+    last: u64,
+    time: CoarseTime,
+    records: AlikeRecords,
+}
+
+/// The ring, and what came of batches.
 pub(super) struct Journal {
     /// Those before `oldest` are newer than the others.
     ring: Vec<RingEntry>,
     oldest: usize,
     capacity: usize,
     recorded: u64,
+    alike: Vec<AlikeEntries>,
 }
 
 impl Journal {
@@ -87,6 +119,7 @@ impl Journal {
             oldest: 0,
             capacity,
             recorded: 0,
+            alike: Vec::new(),
         }
     }
 
@@ -129,19 +162,77 @@ impl Journal {
         }
     }
 
-    /// Counts those of so many changes that the ring cannot hold with the others of them, and with so
-    /// many that are added next; how many they are.
-    pub(super) fn skip_too_many(&mut self, count: usize, next: usize) -> usize {
-        let too_many = (count + next).saturating_sub(self.capacity).min(count);
-        self.recorded += too_many as u64;
-        too_many
+    /// Adds so many changes of sites that are alike, which were made then, of which as many of the last are asked
+    /// for as are kept if as many are added next as that.
+    pub(super) fn add_alike(
+        &mut self,
+        time: CoarseTime,
+        (count, next): (usize, usize),
+        last_of_them: impl FnOnce(usize) -> AlikeRecords,
+    ) {
+        self.recorded += count as u64;
+        let kept = count.min(self.capacity.saturating_sub(next));
+        let oldest = self.oldest_kept(next as u64);
+        // protection: journal-is-bounded (2)
+        self.alike.retain(|entries| entries.last >= oldest);
+        if kept > 0 {
+            self.alike.push(AlikeEntries {
+                last: self.recorded,
+                time,
+                records: last_of_them(kept),
+            });
+        }
+    }
+
+    /// The number of the oldest change that is kept when so many more are added.
+    fn oldest_kept(&self, next: u64) -> u64 {
+        (self.recorded + next).saturating_sub(self.capacity as u64) + 1
     }
 
     pub(super) fn entries(&self) -> Vec<JournalEntry> {
         let both = self.ring.split_at_checked(self.oldest);
         let (newer, older) = both.expect("the oldest change is in the ring");
-        older.iter().chain(newer).map(RingEntry::entry).collect()
+        let mut entries: Vec<_> = older.iter().chain(newer).map(RingEntry::entry).collect();
+        if !self.alike.is_empty() {
+            entries.extend(self.alike.iter().flat_map(AlikeEntries::entries));
+            // protection: journal-is-bounded (3)
+            entries.retain(|entry| entry.number >= self.oldest_kept(0));
+            entries.sort_by_key(|entry| entry.number);
+        }
+        entries
     }
+}
+
+impl AlikeEntries {
+    fn entries(&self) -> impl Iterator<Item = JournalEntry> {
+        let (records, count) = (&self.records, self.records.addrs.len());
+        let key = |(first, count): &(SiteKey, u32)| {
+            let SiteKey { module, index } = *first;
+            (index..index + count).map(move |index| SiteKey { module, index })
+        };
+        let sites = records.sites.iter().flat_map(key).zip(&records.addrs);
+        sites.zip(0..).map(move |((site, addr), at)| JournalEntry {
+            number: self.last + 1 - count as u64 + at as u64,
+            generation: records.generation,
+            site,
+            addr: *addr,
+            name: None,
+            became: records.became,
+            before: match &records.before {
+                BytesBefore::Same(bytes) => bytes.as_slice().into(),
+                BytesBefore::Each(all) => one_of(all, (at, count)).into(),
+            },
+            after: one_of(&records.after, (at, count)).into(),
+            time: self.time.time(),
+        })
+    }
+}
+
+/// Those of one of so many, of bytes that lie side by side.
+fn one_of(all: &[u8], (at, count): (usize, usize)) -> &[u8] {
+    let len = all.len() / count;
+    let own = all.get(at * len..(at + 1) * len);
+    own.expect("each change has its bytes")
 }
 
 impl RingEntry {
@@ -252,23 +343,80 @@ mod tests {
         assert_eq!(journal.ring.len(), 3);
     }
 
+    /// Changes of sites that follow each other, and are at these addresses.
+    fn alike(addrs: &[u64]) -> AlikeRecords {
+        AlikeRecords {
+            generation: 1,
+            became: Status::Patched,
+            sites: vec![(record(0).site, addrs.len() as u32)],
+            addrs: addrs.iter().copied().map(CodeAddr::new).collect(),
+            before: BytesBefore::Each(vec![1; addrs.len()]),
+            after: vec![2; addrs.len()],
+        }
+    }
+
+    /// Each of these lists is of sites that are alike, or of others: nobody can tell the difference.
     #[test]
-    fn what_a_ring_cannot_hold_may_be_counted_only() {
-        for capacity in 0..12 {
-            let [mut whole, mut counted] = [(); 2].map(|()| Journal::new(capacity));
+    fn changes_of_sites_that_are_alike_are_kept_as_others_are() {
+        const LISTS: [&[usize]; 6] = [&[2], &[2, 3, 1, 4], &[0, 5], &[1], &[1, 1], &[0, 1]];
+        for (capacity, choice) in
+            (0..12).flat_map(|capacity| (0..1 << 6).map(move |choice| (capacity, choice)))
+        {
+            let [mut singly, mut together] = [(); 2].map(|()| Journal::new(capacity));
             let mut addrs = 0..;
-            for lists in [&[2][..], &[2, 3, 1, 4], &[0, 5], &[1, 1]] {
+            for (number, lists) in LISTS.iter().enumerate() {
                 let mut next: usize = lists.iter().sum();
-                for len in lists {
+                for len in *lists {
                     next -= len;
                     let list: Vec<u64> = addrs.by_ref().take(*len).collect();
-                    change(&mut whole, &list);
-                    let skipped = counted.skip_too_many(*len, next);
-                    change(&mut counted, &list[skipped..]);
+                    change(&mut singly, &list);
+                    match choice & 1 << number {
+                        0 => change(&mut together, &list),
+                        _ => together
+                            .add_alike(CoarseTime::now(), (*len, next), |kept| alike(&list[len - kept..])),
+                    }
                 }
-                assert_eq!(kept(&counted), kept(&whole), "of {capacity}");
+                assert_eq!(kept(&together), kept(&singly), "of {capacity}, {choice:b}");
+                let held: usize = together.alike.iter().map(|one| one.records.addrs.len()).sum();
+                assert!(held <= 2 * capacity, "{held} of {capacity}");
             }
         }
+    }
+
+    #[test]
+    fn sites_that_are_alike_have_their_own_names_and_bytes() {
+        let mut journal = Journal::new(3);
+        let key = |module, index| SiteKey {
+            module: ModuleId(module),
+            index,
+        };
+        let records = |kept: usize| {
+            assert_eq!(kept, 3);
+            AlikeRecords {
+                generation: 7,
+                sites: vec![(key(4, 9), 2), (key(5, 0), 1)],
+                before: BytesBefore::Same(short::of(&[1, 2])),
+                after: vec![3, 4, 5, 6, 7, 8],
+                ..alike(&[16, 32, 8])
+            }
+        };
+        journal.add_alike(CoarseTime::now(), (5, 0), records);
+        let entries = journal.entries();
+        let sites: Vec<_> = entries
+            .iter()
+            .map(|one| (one.number, one.site, one.addr.get()))
+            .collect();
+        assert_eq!(
+            sites,
+            [(3, key(4, 9), 16), (4, key(4, 10), 32), (5, key(5, 0), 8)]
+        );
+        let after: Vec<&[u8]> = entries.iter().map(|one| &*one.after).collect();
+        assert_eq!(after, [[3, 4], [5, 6], [7, 8]]);
+        assert!(
+            entries
+                .iter()
+                .all(|one| *one.before == [1, 2] && one.generation == 7)
+        );
     }
 
     #[test]

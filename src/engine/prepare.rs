@@ -69,9 +69,6 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         if may_batch && !set.open.is_empty() {
             let joined = set.join_batch(&site, (shared, states), request, behind)?;
             if let Some(others) = joined.checked_sub(1) {
-                if !set.has_module(&site) {
-                    set.keep_module(site, &mut states.kept_module);
-                }
                 left -= others as usize;
                 return Ok(others);
             }

@@ -658,8 +658,9 @@ impl States {
         for number in numbers {
             let batch = self.batches.get(*number);
             left -= batch.len();
-            let too_many = self.journal.skip_too_many(batch.len(), left);
-            self.journal.add(set.time, batch.records(too_many));
+            let counts = (batch.len(), left);
+            self.journal
+                .add_alike(set.time, counts, |kept| batch.records(kept));
             self.batches.note_filed(*number);
         }
     }

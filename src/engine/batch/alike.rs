@@ -96,7 +96,7 @@ impl AlikeSites<'_> {
     ) -> R {
         let start = first.index();
         let mut sites = BatchSites::default();
-        sites.join((first.module(), memory), start..start + count, 0);
+        sites.join((first.module(), memory), start..start + count);
         then(AlikeSites::new(&sites, 0..count as usize))
     }
 }

@@ -88,8 +88,6 @@ struct OpenBatch {
 /// What holds of all sites of a module that get the same.
 struct Joining<'a> {
     module: &'a Module,
-    /// Its number among those of the transaction.
-    module_number: u32,
     memory: &'a Alias,
     /// Where those of its sites are that were changed.
     places: Option<&'a Places>,
@@ -139,8 +137,7 @@ impl ChangeSet {
         request: Request<&Sequence>,
         behind: u32,
     ) -> Boxed<u32> {
-        let module_number = self.number_of_module(site);
-        self.open.join(of, (site, module_number), request, behind)
+        self.open.join(of, site, request, behind)
     }
 
     /// Makes the exit stubs of all that have joined batches, and what they are to hold. Returns those for which
@@ -205,7 +202,7 @@ impl OpenBatches {
     fn join(
         &mut self,
         (shared, states): (&Shared, &States),
-        (site, module_number): (&Site, u32),
+        site: &Site,
         request: Request<&Sequence>,
         behind: u32,
     ) -> Boxed<u32> {
@@ -224,7 +221,6 @@ impl OpenBatches {
         }
         let joining = Joining {
             module,
-            module_number,
             memory,
             places,
         };
@@ -540,7 +536,7 @@ impl OpenBatch {
     fn join(&mut self, joining: &Joining<'_>, sites: Range<u32>) {
         if !sites.is_empty() {
             let of = (joining.module, joining.memory);
-            self.batch.sites.join(of, sites, joining.module_number);
+            self.batch.sites.join(of, sites);
         }
     }
 }

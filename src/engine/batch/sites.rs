@@ -7,8 +7,6 @@
 
 use std::ops::Range;
 
-use smallvec::SmallVec;
-
 use super::HAS_ALL;
 use crate::addr::CodeAddr;
 use crate::invariant::OrAbort;
@@ -18,8 +16,6 @@ use crate::site::Module;
 /// Sites of a batch that follow each other in their module.
 pub(super) struct Part {
     pub(super) module: Module,
-    /// The number of its module among those of the transaction.
-    pub(super) module_number: u32,
     pub(super) sites: Range<u32>,
     /// How many sites of the batch come before.
     pub(super) before: usize,
@@ -43,11 +39,12 @@ impl Part {
 /// The sites of a batch.
 #[derive(Default)]
 pub(super) struct BatchSites {
-    parts: SmallVec<[Part; 1]>,
+    count: usize,
+    parts: Vec<Part>,
     /// Where each is, until what was committed is filed.
     addrs: Vec<CodeAddr>,
     /// The memories that they are in, each with how many are in it or in one before. As long as `addrs`.
-    memories: SmallVec<[(Alias, usize); 1]>,
+    memories: Vec<(Alias, usize)>,
 }
 
 /// Those that follow each other in one memory.
@@ -72,7 +69,7 @@ impl BatchSites {
     /// How many have joined it.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.parts.last().map_or(0, Part::end)
+        self.count
     }
 
     /// Those of each module, or more of these.
@@ -115,15 +112,10 @@ impl BatchSites {
     }
 
     /// Adds sites that follow each other in a module, in one memory.
-    pub(super) fn join(
-        &mut self,
-        (module, memory): (&Module, &Alias),
-        sites: Range<u32>,
-        module_number: u32,
-    ) {
-        let before = self.len();
+    pub(super) fn join(&mut self, (module, memory): (&Module, &Alias), sites: Range<u32>) {
+        let (before, end) = (self.count, self.count + sites.len());
+        self.count = end;
         self.addrs.extend(module.site_addrs(sites.clone()));
-        let end = before + sites.len();
         let last = self.memories.last_mut();
         // protection: batches-are-of-one-memory (2)
         match last.filter(|(last, _)| last.range() == memory.range()) {
@@ -135,7 +127,6 @@ impl BatchSites {
             Some(last) => last.sites.end = sites.end,
             None => self.parts.push(Part {
                 module: module.clone(),
-                module_number,
                 sites,
                 before,
                 number: 0,
@@ -154,6 +145,7 @@ impl BatchSites {
             *end -= 1;
         }
         self.addrs.remove(number);
+        self.count -= 1;
         let part = self.parts.get_mut(at).expect("one of the parts has the site");
         let index = part.sites.start + (number - part.before) as u32;
         let (module, behind) = (part.module.clone(), index + 1..part.sites.end);
@@ -175,7 +167,7 @@ impl BatchSites {
     #[cold]
     pub(super) fn split_off(&mut self, number: usize) -> Vec<(Module, Range<u32>)> {
         let mut behind = Vec::new();
-        while self.len() > number {
+        while self.parts.last().is_some_and(|last| last.end() > number) {
             let last = self.parts.last_mut().expect("sites are left");
             let (module, start) = (last.module.clone(), last.sites.start);
             let first = start + number.saturating_sub(last.before) as u32;
@@ -186,6 +178,7 @@ impl BatchSites {
             }
         }
         behind.reverse();
+        self.count = number;
         self.addrs.truncate(number);
         for (_, end) in &mut self.memories {
             *end = number.min(*end);
@@ -201,6 +194,6 @@ impl BatchSites {
     /// Keeps which sites these are, and not where they are.
     pub(super) fn forget_places(&mut self) {
         self.addrs = Vec::new();
-        self.memories.clear();
+        self.memories = Vec::new();
     }
 }
