@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -210,9 +211,9 @@ impl Dependent {
 /// Every site once: a function may have been named twice, and functions may overlap.
 fn invalidate(engine: &Engine, dependents: &mut [Dependent]) -> crate::Result<Receipt> {
     dependents.sort_by_key(|dependent| (dependent.id, dependent.sites.start));
-    let mut transaction = engine.transaction();
     let mut dependents = dependents.iter().peekable();
-    while let Some(Dependent { module, sites, .. }) = dependents.next() {
+    engine.invalidate_sites(iter::from_fn(move || {
+        let Dependent { module, sites, .. } = dependents.next()?;
         let mut sites = sites.clone();
         // Modules of two engines may have one name.
         // protection: dependents-of-one-module-go-together
@@ -220,9 +221,8 @@ fn invalidate(engine: &Engine, dependents: &mut [Dependent]) -> crate::Result<Re
         while let Some(next) = dependents.next_if(|next| goes_on(next, sites.end)) {
             sites.end = sites.end.max(next.sites.end);
         }
-        transaction.invalidate_sites(module, sites)?;
-    }
-    transaction.commit()
+        Some((module, sites))
+    }))
 }
 
 impl fmt::Debug for Assumptions {

@@ -249,6 +249,7 @@ impl Ahead {
     ) -> Vec<Self> {
         let mut found = Vec::new();
         let looked = requests.try_each(|site, request, _, _| {
+            let site = site.into_site();
             let (Request::Patch(sequence) | Request::Redirect(sequence)) = request else {
                 return Ok(0);
             };

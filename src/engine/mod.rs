@@ -72,6 +72,7 @@ mod transaction;
 mod write;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 
@@ -108,7 +109,7 @@ use installed::Stub;
 use lock::Contention;
 use observe::Observers;
 use prepare::Conditions;
-use requests::{ById, IfInvalid, Named, One, Request};
+use requests::{ById, IfInvalid, Invalidations, Named, One, Request};
 use retire::{RetiredCode, Until};
 use state::States;
 
@@ -248,6 +249,17 @@ impl Engine {
                 states.file();
                 Ok(receipt)
             })
+    }
+
+    /// Invalidates sites with records, by those that follow each other in a module: none of them is there twice.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub(crate) fn invalidate_sites<'m>(
+        &self,
+        sites: impl Iterator<Item = (&'m Module, Range<u32>)> + Clone,
+    ) -> Result<Receipt> {
+        self.change(Invalidations(sites))
     }
 
     /// Assembles and checks the sequence for every site with that ID, for a look at it, and to be
@@ -610,11 +622,11 @@ impl Shared {
     }
 
     fn check_registered(&self, site: &Site) -> Result<()> {
-        check_has(&self.table.read(), site)
+        check_has(&self.table.read(), (site.module(), site.index()))
     }
 
     /// The same for who has the states.
-    fn check_registered_with(&self, states: &States, site: &Site) -> Result<()> {
+    fn check_registered_with(&self, states: &States, site: (&Module, u32)) -> Result<()> {
         check_has(self.table.read_with(&states.table_key), site)
     }
 
@@ -630,10 +642,10 @@ impl Shared {
     }
 }
 
-fn check_has(table: &SiteTable, site: &Site) -> Result<()> {
-    match table.has(site.module()) {
+fn check_has(table: &SiteTable, (module, index): (&Module, u32)) -> Result<()> {
+    match table.has(module) {
         true => Ok(()),
-        false => Err(Error::Site(crate::site::Error::SiteForeign { site: site.name() })),
+        false => Err(Error::Site(module.foreign(index))),
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         }
         left -= usize::from(may_batch);
         if may_batch && !set.open.is_empty() {
-            let joined = set.join_batch(&site, (shared, states), request, behind)?;
+            let joined = set.join_batch(site.place(), (shared, states), request, behind)?;
             if let Some(others) = joined.checked_sub(1) {
                 left -= others as usize;
                 return Ok(others);
@@ -77,7 +77,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         change_alone(
             (shared, states),
             &mut set,
-            (site, request, if_invalid),
+            (site.into_site(), request, if_invalid),
             grace_period,
             may_open,
         )?;

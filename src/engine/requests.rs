@@ -111,6 +111,41 @@ impl Request<&Sequence> {
     }
 }
 
+/// A site of which something is asked, by what is at hand of it.
+pub(super) enum AskedSite<'a> {
+    Own(Site),
+    Named(&'a Site),
+    /// By its number in its module. Who needs a handle gets the one that is kept there, which is made when the first
+    /// of them does.
+    Numbered(&'a Module, u32, &'a mut Option<Site>),
+}
+
+impl<'a> AskedSite<'a> {
+    /// Its module, and its number in that.
+    #[inline]
+    pub(super) fn place(&self) -> (&Module, u32) {
+        match self {
+            Self::Own(site) => (site.module(), site.index()),
+            Self::Named(site) => (site.module(), site.index()),
+            Self::Numbered(module, index, _) => (module, *index),
+        }
+    }
+
+    /// A handle of it.
+    #[inline]
+    pub(super) fn into_site(self) -> Cow<'a, Site> {
+        match self {
+            Self::Own(site) => Cow::Owned(site),
+            Self::Named(site) => Cow::Borrowed(site),
+            Self::Numbered(module, index, kept) => {
+                let site = kept.get_or_insert_with(|| module.handle(index));
+                site.go_to(index);
+                Cow::Borrowed(site)
+            }
+        }
+    }
+}
+
 /// Sites that are different ones, each with what is to become of it.
 pub(super) trait Requests<'s>: Clone {
     /// How many.
@@ -120,7 +155,7 @@ pub(super) trait Requests<'s>: Clone {
     /// same is asked. So many of them as that returns were taken with it.
     fn try_each(
         self,
-        take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
+        take: impl FnMut(AskedSite<'_>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
     ) -> Boxed<()>;
 }
 
@@ -137,10 +172,10 @@ where
     #[inline]
     fn try_each(
         mut self,
-        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
+        mut take: impl FnMut(AskedSite<'_>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
     ) -> Boxed<()> {
         self.try_for_each(|(site, request, if_invalid)| {
-            take(Cow::Owned(site), request, if_invalid, 0).map(drop)
+            take(AskedSite::Own(site), request, if_invalid, 0).map(drop)
         })
     }
 }
@@ -158,9 +193,9 @@ impl<'s> Requests<'s> for One<'s> {
     #[inline]
     fn try_each(
         self,
-        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
+        mut take: impl FnMut(AskedSite<'_>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
     ) -> Boxed<()> {
-        take(Cow::Borrowed(self.0), self.1, IfInvalid::Refuse, 0).map(drop)
+        take(AskedSite::Named(self.0), self.1, IfInvalid::Refuse, 0).map(drop)
     }
 }
 
@@ -180,14 +215,56 @@ impl<'s> Requests<'s> for AllOfId<'s> {
     #[inline]
     fn try_each(
         self,
-        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
+        mut take: impl FnMut(AskedSite<'_>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
     ) -> Boxed<()> {
         // protection: every-site-of-an-id
         for site in self.sites {
-            take(Cow::Owned(site), self.request, IfInvalid::Leave, 0)?;
+            take(AskedSite::Own(site), self.request, IfInvalid::Leave, 0)?;
         }
         Ok(())
     }
+}
+
+/// Sites to be invalidated, by those that follow each other in a module. No site is there twice. Collected first, and
+/// with a handle of the module of each, a thousand of 500 modules take a fourteenth longer.
+#[derive(Clone)]
+pub(super) struct Invalidations<I>(pub(super) I);
+
+impl<'s, 'm, I> Requests<'s> for Invalidations<I>
+where
+    I: Iterator<Item = (&'m Module, Range<u32>)> + Clone,
+{
+    fn count(&self) -> usize {
+        self.0.clone().map(|(_, sites)| sites.len()).sum()
+    }
+
+    #[inline]
+    fn try_each(
+        mut self,
+        mut take: impl FnMut(AskedSite<'_>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
+    ) -> Boxed<()> {
+        self.0.try_for_each(|(module, sites)| {
+            let request = (Request::Invalidate, IfInvalid::Refuse);
+            try_each_of((module, &mut None), sites, request, &mut take)
+        })
+    }
+}
+
+/// Hands on sites that follow each other in a module, of which the same is asked, with the handle of one of them
+/// that is kept.
+#[inline]
+fn try_each_of<'s>(
+    (module, kept): (&Module, &mut Option<Site>),
+    sites: Range<u32>,
+    (request, if_invalid): (Request<&'s Sequence>, IfInvalid),
+    take: &mut impl FnMut(AskedSite<'_>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
+) -> Boxed<()> {
+    let mut left = sites;
+    while let Some(index) = left.next() {
+        let (site, behind) = (AskedSite::Numbered(module, index, kept), left.len() as u32);
+        left.start += take(site, request, if_invalid, behind)?;
+    }
+    Ok(())
 }
 
 /// What names sites: it is looked up under the lock of the engine under which they are changed.
@@ -403,27 +480,21 @@ impl<'s> Requests<'s> for &'s Collected {
     #[inline]
     fn try_each(
         self,
-        mut take: impl FnMut(Cow<'_, Site>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
+        mut take: impl FnMut(AskedSite<'_>, Request<&'s Sequence>, IfInvalid, u32) -> Boxed<u32>,
     ) -> Boxed<()> {
         let same_module = self.asked.chunk_by(|one, next| one.module == next.module);
         for asked in same_module {
             let module = asked.first().map(|first| first.module as usize);
             let module = module.and_then(|number| self.modules.get(number));
-            let mut site = module
-                .expect("the module of what was asked for is kept")
-                .handle(0);
+            let module = module.expect("the module of what was asked for is kept");
+            let mut kept = None;
             for asked in asked {
                 let request = asked.request.map(|number| {
                     let sequence = self.sequences.get(number as usize);
                     sequence.expect("the sequence of what was asked for is kept")
                 });
-                let mut left = asked.sites.clone();
-                while let Some(index) = left.next() {
-                    site.go_to(index);
-                    let behind = left.len() as u32;
-                    let taken = take(Cow::Borrowed(&site), request, asked.if_invalid, behind)?;
-                    left.start += taken;
-                }
+                let request = (request, asked.if_invalid);
+                try_each_of((module, &mut kept), asked.sites.clone(), request, &mut take)?;
             }
         }
         Ok(())

@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "an address is a promise")]
 
 use std::fmt;
-use std::ops::Range;
 
 use super::commit::Prepared;
 use super::observe::Boxed;
@@ -15,7 +14,7 @@ use crate::addr::{CodeAddr, RecordId};
 use crate::arch::SiteKind;
 use crate::publish::GracePeriod;
 use crate::sequence::{Sequence, Target};
-use crate::site::{Function, Module, Site};
+use crate::site::{Function, Site};
 use crate::{Error, Result};
 
 const RESTORE: Request<&Sequence> = Request::Restore;
@@ -94,7 +93,9 @@ impl<'e> Transaction<'e> {
         let (before, module) = (self.changes.len(), function.module());
         let guess = self.changes.behind(module).unwrap_or(0);
         for sites in function.recorded(guess) {
-            let added = self.invalidate_sites(module, sites);
+            let added = self
+                .changes
+                .add_range(module, sites, INVALIDATE, IfInvalid::Refuse);
             self.keep_all(before, added)?;
         }
         // protection: an-invalidation-of-nothing-is-refused
@@ -105,16 +106,6 @@ impl<'e> Transaction<'e> {
             }),
             false => Ok(self),
         }
-    }
-
-    /// The same of sites with records, by their numbers in a module. Some of them may have been added if another
-    /// is refused.
-    ///
-    /// # Errors
-    /// [`Error::SiteTwice`].
-    pub(crate) fn invalidate_sites(&mut self, module: &Module, sites: Range<u32>) -> Result<()> {
-        self.changes
-            .add_range(module, sites, INVALIDATE, IfInvalid::Refuse)
     }
 
     /// The site goes to its exit stub from now on.
@@ -304,7 +295,7 @@ impl fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();
         let listed = self.changes.try_each(|site, change, _, _| {
-            map.entry(&site, &change);
+            map.entry(&site.into_site(), &change);
             Ok(0)
         });
         listed.map_err(|_| fmt::Error)?;

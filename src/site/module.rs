@@ -304,6 +304,25 @@ impl Module {
         self.0.sites.addrs(sites)
     }
 
+    /// The memory in which the site with that number is, of which there is one.
+    #[inline]
+    pub(crate) fn memory_of(&self, index: u32) -> Result<&Arc<dyn CodeMemory>> {
+        self.memory_at((index, self.site_addr(index)))
+    }
+
+    #[inline]
+    fn memory_at(&self, (index, addr): (u32, CodeAddr)) -> Result<&Arc<dyn CodeMemory>> {
+        let area = CodeArea::containing(self.areas(), addr);
+        area.map(CodeArea::memory).ok_or_else(|| self.foreign(index))
+    }
+
+    /// That the site with that number is not in this engine.
+    #[cold]
+    pub(crate) fn foreign(&self, index: u32) -> Error {
+        let site = self.handle(index).name();
+        Error::SiteForeign { site }
+    }
+
     /// How many of these sites, from the first on, are like another: they differ in their addresses, IDs
     /// and what their records say of values.
     pub(crate) fn alike(&self, other: u32, sites: Range<u32>) -> u32 {
@@ -477,15 +496,13 @@ impl Site {
 
     /// The memory in which it is.
     pub(crate) fn memory(&self) -> Result<&Arc<dyn CodeMemory>> {
-        self.memory_at(self.addr())
+        self.module.memory_of(self.index)
     }
 
     /// The same for who knows its address.
     #[inline]
     pub(crate) fn memory_at(&self, addr: CodeAddr) -> Result<&Arc<dyn CodeMemory>> {
-        let area = CodeArea::containing(self.module.areas(), addr);
-        area.map(CodeArea::memory)
-            .ok_or_else(|| Error::SiteForeign { site: self.name() })
+        self.module.memory_at((self.index, addr))
     }
 
     /// The bytes that are there now.

@@ -132,7 +132,7 @@ impl ChangeSet {
     #[inline(never)] // As `open_batch`.
     pub(in crate::engine) fn join_batch(
         &mut self,
-        site: &Site,
+        site: (&Module, u32),
         of: (&Shared, &States),
         request: Request<&Sequence>,
         behind: u32,
@@ -202,22 +202,21 @@ impl OpenBatches {
     fn join(
         &mut self,
         (shared, states): (&Shared, &States),
-        site: &Site,
+        (module, first): (&Module, u32),
         request: Request<&Sequence>,
         behind: u32,
     ) -> Boxed<u32> {
-        let (module, first) = (site.module(), site.index());
         let Some(mut number) = self.number_for((module, first), request) else {
             return Ok(0);
         };
-        let memory = site.memory().map_err(crate::Error::from)?.as_alias();
+        let memory = module.memory_of(first).map_err(crate::Error::from)?.as_alias();
         let Some(memory) = memory.filter(|_| !module.is_live()) else {
             return Ok(0);
         };
         let places = states.places_in(module);
         if places.is_none() {
             // protection: sites-of-batches-are-registered
-            shared.check_registered_with(states, site)?;
+            shared.check_registered_with(states, (module, first))?;
         }
         let joining = Joining {
             module,
@@ -395,13 +394,13 @@ impl OpenBatch {
         let is_alike = held.is_patched_like(&before.installed) && self.batch.exit_stub == before.exit_stub;
         let first = own.number_of(sites.start);
         let left = sites.start..sites.start + before.left as u32;
+        let places = joining.places;
+        let are_in_it = places.is_some_and(|places| places.are_in(part, left.clone()));
         // protection: batches-are-over-whole-batches
         let is_whole = left.end <= sites.end
             && before.sites.parts().len() == 1
             && first + before.left == before.len()
-            && joining
-                .places
-                .is_some_and(|places| places.are_in(part, left.clone()));
+            && are_in_it;
         // They are alike: what is so of the first is so of all.
         if !is_alike || !is_whole || self.alike(states, joining, left.start..left.start + 1).is_empty() {
             return Ok(());
