@@ -224,6 +224,12 @@ impl Shared {
         #[cfg(test)]
         meanwhile.into_iter().for_each(|meanwhile| meanwhile());
         let result = self.with_states(|states| {
+            // Nothing was lowered for any site: those that are alike may be in batches.
+            // protection: batches-are-made-also-where-threads-wait
+            if ahead.len() == 0 {
+                let prepared = prepare::prepare::<false>(engine, states, changes, conditions)?;
+                return then(states, prepared);
+            }
             swap(&mut states.templates.get_mut().ahead, &mut ahead);
             let prepared = prepare::prepare::<true>(engine, states, changes, conditions);
             swap(&mut states.templates.get_mut().ahead, &mut ahead);

@@ -390,8 +390,28 @@ fn there_are_no_batches_where_each_site_is_looked_at() {
     // What is lowered outside of the lock is prepared for each site.
     let ahead = Many::new(&holds);
     ahead.engine.shared.contention.expect_forever();
-    ahead.invalidate().unwrap();
+    let mut transaction = ahead.engine.transaction();
+    let to_miss = Sequence::new().jump(Target::Miss);
+    for site in ahead.sites() {
+        transaction.patch_site(&site, &to_miss).unwrap();
+    }
+    transaction.commit().unwrap();
+    assert!(ahead.engine.lock_stats().lowered_outside > 0);
     assert_eq!(ahead.batches(), 0);
+}
+
+#[test]
+fn there_are_batches_also_where_threads_wait_for_each_other() {
+    let waited = Many::new(&[Holds::Call; 30]);
+    waited.engine.shared.contention.expect_forever();
+    waited.invalidate().unwrap();
+    assert_eq!(waited.batches(), 1);
+    let sites = waited.sites();
+    assert!(
+        sites
+            .iter()
+            .all(|site| waited.engine.status(site) == Status::Invalidated)
+    );
 }
 
 #[test]
