@@ -11,7 +11,7 @@
 //! oldest, which comes back, is in no cache. Names are looked up when the journal is read.
 //!
 //! What is committed of a batch is kept as it lies there, side by side: an entry of the ring for each
-//! site is a tenth of invalidating a thousand functions. Such lists may hold as many changes as the
+//! site is a twentieth of invalidating a thousand functions. Such lists may hold as many changes as the
 //! ring, and as many again that are too old, until the next list comes.
 
 use std::sync::Arc;

@@ -65,7 +65,7 @@ pub(super) struct Places {
     places: SmallVec<[u32; FEW]>,
 }
 
-/// So many sites have their places in the list of lists: an allocation is 30 instructions for each module.
+/// So many sites have their places in the list of lists: to allocate some is a hundred instructions of a module.
 const FEW: usize = 4;
 
 /// No state has such a number: it would take more than a hundred bytes.

@@ -1,8 +1,8 @@
 //! Which sites a batch has, and where they are.
 //!
 //! Problem: sites of a thousand modules are gone through eight times until they are written and filed. To
-//! ask each module for the addresses of its sites each time is a third of what invalidating it takes, as little
-//! of a thousand modules is in the nearest cache. Approach: the addresses lie side by side as long as the
+//! ask each module for the addresses of its sites each time is an eighth of the instructions, and of a thousand
+//! modules little is in the nearest cache. Approach: the addresses lie side by side as long as the
 //! batch is prepared and committed, whatever their modules; so do those of one memory.
 
 use std::ops::Range;
