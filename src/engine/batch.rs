@@ -19,6 +19,7 @@ mod alike;
 mod open;
 mod sites;
 
+use std::iter;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use super::change::{Side, SiteChange, SiteWrite};
 use super::exit_stub::{ExitStub, ExitStubCode, ExitStubKind, RoomExit};
 use super::exits::exits_of;
 use super::installed::{Held, Installed};
-use super::journal::{AlikeRecords, BytesBefore};
+use super::journal::{AlikeRecords, BytesBefore, Journal, Record};
 use super::originals::SiteFacts;
 use super::state::States;
 use crate::addr::{CodeAddr, CodeRange, Len};
@@ -39,7 +40,12 @@ use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::memory::short::Bytes;
 use crate::memory::{self, Alias, Block, CodeMemory, OneOfMany};
+use crate::publish::CoarseTime;
 use crate::site::{Module, Site, SiteKey};
+
+/// From so many sites on, the journal has what was committed of a batch side by side. Of fewer, entries of its ring take
+/// less memory.
+const LISTED: usize = 16;
 
 /// What the sites of a batch hold before.
 enum OldBytes {
@@ -242,8 +248,38 @@ impl SiteBatch {
         }
     }
 
-    /// What was committed of so many of the last, for the journal.
-    pub(super) fn records(&self, count: usize) -> AlikeRecords {
+    /// Puts what was committed into the journal, to which so many changes are added next.
+    pub(super) fn file(&self, journal: &mut Journal, time: CoarseTime, next: usize) {
+        match self.len() < LISTED {
+            true => self
+                .records()
+                .for_each(|record| journal.add(time, iter::once(record))),
+            false => journal.add_alike(time, (self.len(), next), |count| self.last_records(count)),
+        }
+    }
+
+    fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        let sites = self.alike(0..self.len());
+        let key = |(module, index): (&Module, u32)| SiteKey {
+            module: module.id(),
+            index,
+        };
+        let runs = sites.runs();
+        let keys = runs.flat_map(move |(module, sites)| sites.map(move |index| key((module, index))));
+        keys.zip(sites.addrs())
+            .zip(0..)
+            .map(|((site, addr), number)| Record {
+                generation: self.installed.generation,
+                site,
+                addr: *addr,
+                became: self.installed.status,
+                before: self.old_of(number),
+                after: self.new_of(number),
+            })
+    }
+
+    /// The same of so many of the last, side by side.
+    fn last_records(&self, count: usize) -> AlikeRecords {
         let skip = self.len() - count;
         let first = |(module, sites): (&Module, Range<u32>)| {
             let (module, index) = (module.id(), sites.start);

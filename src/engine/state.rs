@@ -658,9 +658,7 @@ impl States {
         for number in numbers {
             let batch = self.batches.get(*number);
             left -= batch.len();
-            let counts = (batch.len(), left);
-            self.journal
-                .add_alike(set.time, counts, |kept| batch.records(kept));
+            batch.file(&mut self.journal, set.time, left);
             self.batches.note_filed(*number);
         }
     }

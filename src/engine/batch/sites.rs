@@ -195,5 +195,7 @@ impl BatchSites {
     pub(super) fn forget_places(&mut self) {
         self.addrs = Vec::new();
         self.memories = Vec::new();
+        // Mostly there is one, in room for more.
+        self.parts.shrink_to_fit();
     }
 }
