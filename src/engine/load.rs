@@ -620,7 +620,7 @@ impl<'e> Registration<'e> {
             windows: code.image.windows,
             maps: OwnedMaps::new(code.image.stack_maps, code.image.endian)?,
             functions: Functions::new(&code.image.functions)?,
-            areas: areas.into(),
+            areas: areas.into_iter().collect(),
             eh_frames: code.image.eh_frames.into(),
             unwind_by,
             trust_live_outs,

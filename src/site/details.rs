@@ -43,7 +43,7 @@ pub(crate) struct ModuleParts {
     /// Its C convention is that of Windows.
     pub(crate) windows: bool,
     pub(crate) unwind_by: UnwindBy,
-    /// Sorted by address. Most modules have one.
+    /// Sorted by address. Most modules have one, which is inline.
     pub(crate) areas: SmallVec<[CodeArea; 1]>,
     /// The engine that it is registered with.
     pub(crate) owner: Arc<Owner>,
