@@ -429,7 +429,7 @@ impl OpenBatch {
         // protection: sites-with-states-are-in-no-batch
         let without = places.map_or(alike.len() as u32, |places| places.without(alike));
         let (in_memory, len) = (joining.memory.range(), self.batch.site_len as u64);
-        // They ascend, and the first is there.
+        // They ascend from a site that is there: if one is, so are those before it.
         // protection: batches-are-of-one-memory
         let mut end = first + without;
         while end > first && !in_memory.contains_bytes(module.site_addr(end - 1), len) {

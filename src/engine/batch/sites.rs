@@ -39,11 +39,12 @@ impl Part {
 /// The sites of a batch.
 #[derive(Default)]
 pub(super) struct BatchSites {
+    /// How many have joined.
     count: usize,
     parts: Vec<Part>,
     /// Where each is, until what was committed is filed.
     addrs: Vec<CodeAddr>,
-    /// The memories that they are in, each with how many are in it or in one before. As long as `addrs`.
+    /// The memories that they are in, each with how many are in it or in one before. Kept as long as `addrs`.
     memories: Vec<(Alias, usize)>,
 }
 
