@@ -503,7 +503,7 @@ impl SiteChange {
                 return None;
             }
             OldStub::Freed | OldStub::None => {
-                states.note_reclaimed(stub.owner.site, stub.slot.range());
+                states.note_reclaimed(self.index, stub.slot.range());
                 return Some((stub.owner, stub.slot));
             }
         };

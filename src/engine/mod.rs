@@ -377,8 +377,7 @@ impl Engine {
         let Some(mut states) = self.shared.look() else {
             return Status::Lost;
         };
-        let mine = self.shared.check_registered(site).is_ok();
-        let state = states.of(site.key()).filter(|_| mine);
+        let state = states.of(site);
         state.map_or(Status::Original, |state| state.installed.status)
     }
 
@@ -408,8 +407,7 @@ impl Engine {
         let Some(mut states) = self.shared.look() else {
             return 0;
         };
-        let mine = self.shared.check_registered(site).is_ok();
-        let state = states.of(site.key()).filter(|_| mine);
+        let state = states.of(site);
         state.map_or(0, |state| state.code().map(|range| range.len()).sum())
     }
 
@@ -420,8 +418,7 @@ impl Engine {
         let Some(mut states) = self.shared.look() else {
             return 0;
         };
-        let mine = self.shared.check_registered(site).is_ok();
-        let state = states.of(site.key()).filter(|_| mine);
+        let state = states.of(site);
         state.map_or(0, |state| state.lasting.reclaimed)
     }
 
@@ -570,7 +567,7 @@ impl Shared {
         }
         let since = (Moment::now(), self.observers.now());
         let mut slots = Vec::new();
-        for code in states.remove(module.id()) {
+        for code in states.remove(module) {
             slots.extend(code.slots);
             for stub in code.stubs {
                 // protection: what-an-exit-resumes-to-outlives-its-module
@@ -600,7 +597,14 @@ impl Shared {
     /// Notes and tells that retired code is about to be reclaimed.
     fn announce_reclaimed(&self, states: &mut States, retired: &[RetiredCode]) {
         for retired_code in retired {
-            states.note_reclaimed(retired_code.owner().site, retired_code.range());
+            let site = self
+                .table
+                .read_with(&states.table_key)
+                .get(retired_code.owner().site);
+            // One that is gone counts nothing.
+            if let Some(index) = site.and_then(|site| states.index_if_changed(&site)) {
+                states.note_reclaimed(index, retired_code.range());
+            }
         }
         for retired_code in retired {
             retired_code.tell(&self.observers);

@@ -351,7 +351,7 @@ impl Shared {
             let after = since.elapsed();
             let site = error.site().map(|site| site.addr);
             let site = site.and_then(|addr| self.table.read().by_addr(addr));
-            let state = site.as_ref().and_then(|site| states.of(site.key()));
+            let state = site.as_ref().and_then(|site| states.of(site));
             self.observers.tell(&Event::Refused(Refused {
                 error: &error,
                 site: site.as_ref(),
@@ -380,9 +380,7 @@ impl Shared {
         }
         self.observers.tell(&Event::Registered { module });
         for site in module.sites().filter(|_| module.is_live()) {
-            let armed = states
-                .of(site.key())
-                .and_then(|state| state.lasting.live.as_ref());
+            let armed = states.of(&site).and_then(|state| state.lasting.live.as_ref());
             for stub in armed.iter().flat_map(|armed| &armed.stubs) {
                 self.tell_placed(&site, CodeKind::at(&site, CodeKind::Armed), stub.range(), 0);
             }

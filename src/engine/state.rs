@@ -25,7 +25,7 @@ use crate::memory::fork::seat::Seat;
 use crate::memory::short;
 use crate::memory::{StubRoom, StubSlot};
 use crate::publish::{CoarseTime, Key};
-use crate::site::{Module, ModuleId, Site, SiteKey};
+use crate::site::{Module, Site, SiteKey};
 use crate::verify::{self, Original};
 use crate::{Error, Result};
 
@@ -357,14 +357,10 @@ impl States {
     }
 
     /// The place of a site's state, if it was changed.
-    fn index(&mut self, key: SiteKey) -> Option<StateIndex> {
-        match self.table.get(key)? {
+    pub(super) fn index_if_changed(&mut self, site: &Site) -> Option<StateIndex> {
+        match self.table.get(site)? {
             StatePlace::State(index) => Some(index),
-            StatePlace::Batch(part) => {
-                let site = self.table.site(key);
-                let site = site.expect("a module with a list has its sites");
-                Some(self.leave_batch(&site, part))
-            }
+            StatePlace::Batch(part) => Some(self.leave_batch(site, part)),
         }
     }
 
@@ -414,21 +410,16 @@ impl States {
         found.map(|(key, _)| key)
     }
 
-    /// The site of that name, if its module has a site with a state.
-    pub(super) fn site(&self, key: SiteKey) -> Option<Site> {
-        self.table.site(key)
-    }
-
     /// The state of a site, if it has one.
-    pub(super) fn of(&mut self, key: SiteKey) -> Option<SiteState<'_>> {
-        let index = self.index(key)?;
+    pub(super) fn of(&mut self, site: &Site) -> Option<SiteState<'_>> {
+        let index = self.index_if_changed(site)?;
         let state = self.at(index);
         Some(state.expect("a listed site has a state"))
     }
 
     /// What does not change with a site, if it has a state.
-    pub(super) fn lasting_of(&mut self, key: SiteKey) -> Option<&mut Lasting> {
-        let index = self.index(key)?;
+    pub(super) fn lasting_of(&mut self, site: &Site) -> Option<&mut Lasting> {
+        let index = self.index_if_changed(site)?;
         let lasting = self.lasting.get_mut(index.number()).and_then(Option::as_mut);
         Some(lasting.expect("a listed site has a state"))
     }
@@ -481,11 +472,9 @@ impl States {
         }
     }
 
-    /// Notes that a stub or exit stub of a site is reclaimed. A site that is gone counts nothing.
-    pub(super) fn note_reclaimed(&mut self, site: SiteKey, code: CodeRange) {
-        if let Some(lasting) = self.lasting_of(site) {
-            lasting.reclaimed += code.len();
-        }
+    /// Notes that a stub or exit stub of a site is reclaimed.
+    pub(super) fn note_reclaimed(&mut self, index: StateIndex, code: CodeRange) {
+        self.written_lasting(index).reclaimed += code.len();
     }
 
     /// Notes that the gate of a live site was closed.
@@ -501,19 +490,17 @@ impl States {
         !self.closed.is_empty()
     }
 
-    /// Takes out the sites whose gate was closed since this was asked last, each with its place.
-    pub(super) fn take_closed(&mut self) -> Vec<(StateIndex, Site)> {
-        let mut sites = Vec::with_capacity(self.closed.len());
-        for key in std::mem::take(&mut self.closed) {
-            // Its module may be unregistered, and the site with it.
-            if let (Some(index), Some(site)) = (self.index(key), self.table.site(key)) {
-                let lasting = self.lasting.get_mut(index.number()).and_then(Option::as_mut);
-                let lasting = lasting.expect("a listed site has a state");
-                lasting.is_listed = false;
-                sites.push((index, site));
-            }
-        }
-        sites
+    /// Takes out the sites whose gate was closed since this was asked last. The modules of some may be
+    /// unregistered by now.
+    pub(super) fn take_closed(&mut self) -> Vec<SiteKey> {
+        std::mem::take(&mut self.closed)
+    }
+
+    /// The place of a site that was taken out of those whose gate was closed.
+    pub(super) fn take_listed(&mut self, site: &Site) -> Option<StateIndex> {
+        let index = self.index_if_changed(site)?;
+        self.written_lasting(index).is_listed = false;
+        Some(index)
     }
 
     /// Notes that a change has closed a site by a trap.
@@ -687,7 +674,7 @@ impl States {
     }
 
     /// Forgets the sites of a module, and returns everything outside of them that belongs to them.
-    pub(super) fn remove(&mut self, module: ModuleId) -> Vec<SitesCode> {
+    pub(super) fn remove(&mut self, module: &Module) -> Vec<SitesCode> {
         let places = self.table.remove(module);
         let listed = places.iter().flat_map(Places::iter);
         let code = listed.map(|(key, place)| {

@@ -5,20 +5,17 @@
 //! site, and the module of each would have to be looked for among those that are registered.
 //! Approach: a module one of whose sites has a state has a list by the numbers of its sites, of four
 //! bytes each, in which lie side by side what is changed together. It keeps the number of its list
-//! itself; by its name the list is found in a table. Whether a module is registered is asked when it
-//! gets its list.
+//! itself. Whether a module is registered is asked when it gets its list.
 //!
 //! Invariants: a module that has a list is registered: it loses its list when it is unregistered. The
 //! number that a module keeps says nothing of a module that has none.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
-use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use crate::invariant::OrAbort;
-use crate::site::{Module, ModuleId, Site, SiteKey};
+use crate::site::{Module, Site, SiteKey};
 
 /// The number of a site's place in [`States`](super::state::States).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +51,6 @@ pub(super) struct StateTable {
     lists: Vec<Option<Places>>,
     /// Numbers that no list has any more.
     free: Vec<u32>,
-    numbers: HashMap<ModuleId, u32, RandomState>,
 }
 
 /// The places of a module's sites.
@@ -81,23 +77,10 @@ impl StateTable {
         places.filter(|places| places.module.is_same(module))
     }
 
-    /// The list of the module of that name, if it has one.
-    fn named(&self, module: ModuleId) -> Option<&Places> {
-        let number = *self.numbers.get(&module)?;
-        let places = self.lists.get(number as usize).and_then(Option::as_ref);
-        Some(places.expect("a number that is kept is that of a list"))
-    }
-
     /// Where the state of a site is, if it has one.
     #[inline]
-    pub(super) fn get(&self, key: SiteKey) -> Option<StatePlace> {
-        self.named(key.module)?.get(key.index)
-    }
-
-    /// The site of that name, whose module has a list.
-    pub(super) fn site(&self, key: SiteKey) -> Option<Site> {
-        let places = self.named(key.module)?;
-        Some(places.module.handle(key.index))
+    pub(super) fn get(&self, site: &Site) -> Option<StatePlace> {
+        self.of(site.module())?.get(site.index())
     }
 
     /// Says where the state of a site is, whose module is registered.
@@ -146,15 +129,14 @@ impl StateTable {
             }
         };
         module.put_states_at(number);
-        self.numbers.insert(module.id(), number);
     }
 
     /// Takes out the list of a module.
-    pub(super) fn remove(&mut self, module: ModuleId) -> Option<Places> {
-        let number = self.numbers.remove(&module)?;
+    pub(super) fn remove(&mut self, module: &Module) -> Option<Places> {
+        self.of(module)?;
+        let number = module.states_at();
         self.free.push(number);
-        let list = self.lists.get_mut(number as usize).and_then(Option::take);
-        Some(list.expect("a number that is kept is that of a list"))
+        self.lists.get_mut(number as usize).and_then(Option::take)
     }
 
     /// All that were changed.

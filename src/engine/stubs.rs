@@ -61,7 +61,7 @@ fn publish(shared: &Shared, states: &mut States, site: &Site, sequence: &Sequenc
         generation: 0,
         ..exit_stub
     };
-    let lasting = states.lasting_of(site.key());
+    let lasting = states.lasting_of(site);
     let lasting = lasting.expect("a site whose index was found has a state");
     lasting
         .exit_stubs

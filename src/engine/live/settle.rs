@@ -43,7 +43,7 @@ use crate::memory::fork::gate::Writing;
 use crate::memory::short::{self, Bytes};
 use crate::publish::{Attached, CoarseTime, Level, Moment, QuiescentState};
 use crate::sequence::{self, Environment, Fit, Sequence};
-use crate::site::{ModuleId, Site, SiteKey};
+use crate::site::{ModuleId, Site};
 use crate::verify;
 use crate::{Error, Result};
 use patchpoint_asm::live::PatchableJump;
@@ -64,7 +64,7 @@ pub struct Settled {
 /// A site that is about to be settled, with all that its state says of it: a thousand sites' states
 /// lie anywhere, and are looked up once, when they change.
 pub(in crate::engine) struct Settling {
-    site: SiteKey,
+    site: Site,
     index: StateIndex,
     /// The version of the state for which this was prepared.
     version: u64,
@@ -178,7 +178,7 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     each(&mut ready, states, &mut keep_first, |one, states| {
         one.open(states)?;
         ranges.push(one.opening.range());
-        let (index, place) = (one.index, (one.site, one.range.start()));
+        let (index, place) = (one.index, (one.site.key(), one.range.start()));
         match one.way {
             Way::InPlace => {
                 let stub = states.note_settled((index, true), place, &one.bytes, time);
@@ -204,8 +204,7 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     }
     if shared.observers.any() {
         for one in &ready {
-            let site = one.site(states);
-            shared.observers.tell(&Event::Settled { site: &site });
+            shared.observers.tell(&Event::Settled { site: &one.site });
         }
     }
     let mut done = Settled {
@@ -218,7 +217,12 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
         states.settling = ready;
     }
     if let Some(epoch) = epoch {
-        for (index, site) in states.take_closed() {
+        for key in states.take_closed() {
+            let site = shared.table.read_with(&states.table_key).get(key);
+            let listed = site.and_then(|site| Some((states.take_listed(&site)?, site)));
+            let Some((index, site)) = listed else {
+                continue;
+            };
             match plan(states, index, site, epoch) {
                 Ok(Some(one)) => states.settling.push(one),
                 Ok(None) => done.staying += 1,
@@ -297,7 +301,7 @@ fn plan(states: &States, index: StateIndex, site: Site, epoch: u64) -> Result<Op
         _ => plan_as_jump(state, &site)?,
     };
     Ok(planned.map(|planned| Settling {
-        site: site.key(),
+        site,
         index,
         version: state.version(),
         range: state.lasting.range,
@@ -413,7 +417,7 @@ fn in_place(
 impl Settling {
     /// Whether its site is one of that module.
     pub(in crate::engine) fn is_of(&self, module: ModuleId) -> bool {
-        self.site.module == module
+        self.site.module().id() == module
     }
 
     /// Whether its site still is what this was prepared for. One that is closed by a trap may have
@@ -430,18 +434,12 @@ impl Settling {
         if self.way == Way::InPlace || state.lasting.closed_since() != self.closed_since {
             return false;
         }
-        let again = plan(states, self.index, self.site(states), self.epoch);
+        let again = plan(states, self.index, self.site.clone(), self.epoch);
         let Ok(Some(again)) = again else {
             return false;
         };
         *self = again;
         true
-    }
-
-    /// Its site, which is registered.
-    fn site(&self, states: &States) -> Site {
-        let site = states.site(self.site);
-        site.expect("the module of a site with a state is listed")
     }
 
     /// Says that its grace period has passed: what nobody may say.
@@ -461,11 +459,10 @@ impl Settling {
     fn rewrite(&self, states: &mut States) -> Result<()> {
         // protection: settling-compares-the-old-bytes
         if !self.opening.holds(self.range.start(), &self.closed)? {
-            let site = self.site(states);
             return Err(Error::BytesChanged {
-                site: site.name(),
+                site: self.site.name(),
                 expected: self.closed.to_vec(),
-                found: site.read()?,
+                found: self.site.read()?,
             });
         }
         match self.write_behind(&self.bytes) {
@@ -496,7 +493,7 @@ impl Settling {
         states.lose(self.index, &mut ExitStubList::new(), None);
         Error::RollBackFailed {
             cause: Box::new(cause),
-            sites: vec![(*self.site(states).name(), Fate::Unknown)],
+            sites: vec![(*self.site.name(), Fate::Unknown)],
         }
     }
 
@@ -515,11 +512,10 @@ impl Settling {
         match self.opening.holds(self.range.start(), &self.bytes) {
             Ok(true) => Ok(()),
             Ok(false) => {
-                let site = self.site(states);
                 let cause = Error::BytesChanged {
-                    site: site.name(),
+                    site: self.site.name(),
                     expected: self.bytes.to_vec(),
-                    found: site.read()?,
+                    found: self.site.read()?,
                 };
                 Err(self.lose(states, cause))
             }

@@ -95,7 +95,7 @@ fn what_was_lowered_for_an_earlier_change_is_not_used_for_a_later() {
     lab.engine.patch(1, &plus_in_stub(9)).unwrap();
     assert_eq!((lowered(&lab), call(&sites[0], 10)), (2, 19));
     let mut states = lab.engine.shared.states.lock();
-    let installed = &states.of(sites[0].key()).unwrap().installed;
+    let installed = &states.of(&sites[0]).unwrap().installed;
     let stub = installed.stub.as_ref().unwrap();
     assert_eq!((stub.owner.generation, installed.generation), (2, 2));
     drop(states);

@@ -151,7 +151,7 @@ impl Many {
     /// Where the state of a site is, if it has one.
     fn place(&self, number: usize) -> Option<StatePlace> {
         let states = self.engine.shared.states.lock();
-        states.table.get(self.site(number).key())
+        states.table.get(&self.site(number))
     }
 
     /// Whether a site is in a batch, which asks nothing of its state.
@@ -241,7 +241,7 @@ impl Many {
                 engine.reclaimed_bytes(site),
             );
             let mut states = engine.shared.states.lock();
-            let of_state = states.of(site.key()).map(|state| {
+            let of_state = states.of(site).map(|state| {
                 let return_offsets = state.installed.return_offsets.to_vec();
                 (state.code().count(), return_offsets)
             });
@@ -337,7 +337,7 @@ fn return_offsets_are_kept_in_batches() {
     // They go on being kept when the site has a state.
     let site = many.site(20);
     let mut states = many.engine.shared.states.lock();
-    let installed = states.of(site.key()).unwrap().installed;
+    let installed = states.of(&site).unwrap().installed;
     assert_eq!(*installed.return_offsets, [RETURN_OFFSET as u32]);
     assert!(installed.has_return_offsets());
 }

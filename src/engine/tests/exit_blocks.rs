@@ -200,7 +200,7 @@ fn resumes_its_work(reserved: u32) -> bool {
     assert_eq!(call(&site, 7), before);
     assert_eq!(lab.deopts.load(Ordering::Relaxed), 1);
     let mut states = lab.engine.shared.states.lock();
-    let slot = states.of(site.key()).unwrap().code().next().unwrap();
+    let slot = states.of(&site).unwrap().code().next().unwrap();
     lab.engine.shared.stubs.blocks_of(slot).unwrap()
 }
 

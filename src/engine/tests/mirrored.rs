@@ -199,7 +199,7 @@ fn stubs_are_published_with_their_sites() {
     let (engine, _module, site) = loaded(&glass);
     let has_published = || {
         let mut states = engine.shared.states.lock();
-        let state = states.of(site.key()).unwrap();
+        let state = states.of(&site).unwrap();
         assert!(state.code().next().is_some());
         state.code().all(|range| glass.has_published(range))
     };

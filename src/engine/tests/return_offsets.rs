@@ -156,7 +156,7 @@ fn sites_with_calls_and_sites_without_are_told_apart() {
         let site = lab.engine.sites(id).unwrap()[0].clone();
         lab.engine.patch(id, &plus(1)).unwrap();
         let mut states = lab.engine.shared.states.lock();
-        let installed = &states.of(site.key()).unwrap().installed;
+        let installed = &states.of(&site).unwrap().installed;
         let kept: &[u32] = if id % 2 == 1 {
             &[CALL.return_offset as u32]
         } else {

@@ -95,7 +95,7 @@ fn unmapped(addr: u64) -> Target {
 
 fn exit_stub(engine: &Engine, site: &Site, kind: ExitStubKind) -> Option<CodeAddr> {
     let mut states = engine.shared.states.lock();
-    states.of(site.key())?.exit_stub(kind)
+    states.of(site)?.exit_stub(kind)
 }
 
 fn environment(engine: &Engine, site: &Site) -> Environment {
@@ -108,7 +108,7 @@ fn environment(engine: &Engine, site: &Site) -> Environment {
 /// The sequence that the engine remembers of a site.
 fn installed(engine: &Engine, site: &Site) -> Sequence {
     let mut states = engine.shared.states.lock();
-    let installed = &states.of(site.key()).unwrap().installed;
+    let installed = &states.of(site).unwrap().installed;
     installed.sequence.clone().unwrap()
 }
 
@@ -254,7 +254,7 @@ fn the_third_site_that_is_invalidated_is_filled_whatever_its_record_says() {
 fn kind(engine: &Engine, site: &Site) -> u32 {
     engine.patch_site(site, &hit(1, 8)).unwrap();
     let mut states = engine.shared.states.lock();
-    let lasting = states.of(site.key()).unwrap().lasting;
+    let lasting = states.of(site).unwrap().lasting;
     lasting.kind.get().unwrap().unwrap()
 }
 
@@ -366,7 +366,7 @@ fn return_offsets_are_kept_by_templates_of_their_own() {
 
 fn returns(engine: &Engine, site: &Site) -> Vec<u32> {
     let mut states = engine.shared.states.lock();
-    states.of(site.key()).unwrap().installed.returns.to_vec()
+    states.of(site).unwrap().installed.returns.to_vec()
 }
 
 #[test]

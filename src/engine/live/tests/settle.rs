@@ -35,7 +35,7 @@ fn settle_now(engine: &Engine, thread: &ThreadHandle, attached: &Attached) -> Se
 /// Whether a site's code is in place.
 fn is_in_place(engine: &Engine, site: &Site) -> bool {
     let mut states = engine.shared.look().unwrap();
-    let state = states.of(site.key()).unwrap();
+    let state = states.of(site).unwrap();
     state.installed.stub.is_none() && state.installed.status == Status::Patched
 }
 

@@ -16,7 +16,7 @@ fn filled(engine: &Engine) -> usize {
 /// What is true of the stub of a site.
 fn of_stub<T>(engine: &Engine, site: &Site, of: impl FnOnce(&Stub) -> T) -> T {
     let mut states = engine.shared.states.lock();
-    let state = states.of(site.key()).unwrap();
+    let state = states.of(site).unwrap();
     of(state.installed.stub.as_ref().unwrap())
 }
 
@@ -117,7 +117,7 @@ fn sites_whose_jumps_lie_at_other_offsets_are_of_other_kinds() {
     let kinds = |id| {
         let site = site(&engine, id);
         let mut states = engine.shared.states.lock();
-        let lasting = &states.of(site.key()).unwrap().lasting;
+        let lasting = &states.of(&site).unwrap().lasting;
         let jump = lasting.live.as_ref().unwrap().patchable_jump;
         (jump.offset, site.shape(), lasting.armed_kind().unwrap())
     };

@@ -82,7 +82,7 @@ impl Several {
                 assert_eq!(of.key(), site.key());
             }
             let mut states = engine.shared.states.lock();
-            let of_state = states.of(site.key()).map(|state| {
+            let of_state = states.of(&site).map(|state| {
                 let installed = state.installed;
                 let offsets = installed.return_offsets.to_vec();
                 (
