@@ -27,7 +27,8 @@ use crate::stackmap::{Location, LocationKind, Locations};
 /// computed from the registers as they were at the site.
 pub struct Frame<'f> {
     pub(super) captured: Registers<'f>,
-    pub(super) site: SiteContext<'f>,
+    /// Where it was made: it is long, and would be copied.
+    pub(super) site: &'f SiteContext<'f>,
     /// Asked for what most handlers do not need.
     exit: &'f dyn ExitStubSite,
     role: Role,
@@ -38,11 +39,15 @@ pub struct Frame<'f> {
 
 impl<'f> Frame<'f> {
     #[allow(dead_code, reason = "nothing is captured on hosts without exit stubs")]
-    pub(super) fn new(captured: Registers<'f>, site: &'f dyn ExitStubSite, role: Role) -> Self {
+    pub(super) fn new(
+        captured: Registers<'f>,
+        (exit, site): (&'f dyn ExitStubSite, &'f SiteContext<'f>),
+        role: Role,
+    ) -> Self {
         Self {
             captured,
-            site: site.site(),
-            exit: site,
+            site,
+            exit,
             role,
             window: None,
             brand: PhantomData,
@@ -105,7 +110,7 @@ impl<'f> Frame<'f> {
     /// record.
     #[must_use]
     pub fn context(&self) -> &SiteContext<'f> {
-        &self.site
+        self.site
     }
 
     /// Why the exit stub was entered.

@@ -79,7 +79,8 @@ impl Contexts {
         if !site_stack.is_some_and(|at| saved.stack().contains_bytes(at, 8)) {
             return Err(wrong("a frame that is not on its stack"));
         }
-        let mut frame = Frame::new(Registers::All(captured), &*site, role).within(saved.stack());
+        let context = site.site();
+        let mut frame = Frame::new(Registers::All(captured), (&*site, &context), role).within(saved.stack());
         let answer = ask(&*site, &mut frame);
         // SAFETY: the answer was made by this frame.
         match unsafe { frame.carry_out(answer) } {

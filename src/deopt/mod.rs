@@ -231,7 +231,8 @@ extern "C" fn dispatch(raw: *mut state::RawState, save: *mut u8) -> u64 {
     let (role, site) = entered.get();
     // SAFETY: as above; the stack stays until this function returns.
     let captured = Registers::All(unsafe { state::Captured::new(raw, save) });
-    let mut frame = Frame::new(captured, site, role);
+    let context = site.site();
+    let mut frame = Frame::new(captured, (site, &context), role);
     let answer = ask(site, &mut frame);
     // SAFETY: the answer was made by this frame, which its lifetime ensures.
     let step = unsafe { frame.carry_out(answer) };

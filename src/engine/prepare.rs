@@ -252,7 +252,7 @@ impl<'a> Preparation<'a> {
     }
 
     /// Writes the change that was prepared, as a part of its transaction.
-    #[inline]
+    #[inline(always)] // A call of its own copies what was prepared.
     fn finish(self, index: StateIndex, used: Len, change: &mut SiteChange) {
         let (old, installed) = (self.old, self.new);
         change.site = self.site.key();

@@ -112,7 +112,9 @@ extern "C" fn dispatch(context: *const LiveRegistersContext, slots: *mut u8) {
     let live_registers = Arc::clone(&context.0);
     // SAFETY: the exit stub stored what its plan says, and loads it when this function has returned.
     let live = unsafe { Live::new(&live_registers.plan, slots) };
-    let mut frame = Frame::new(Registers::Live(live), &*live_registers.site, Role::Miss);
+    let context = live_registers.site.site();
+    let site = (&*live_registers.site, &context);
+    let mut frame = Frame::new(Registers::Live(live), site, Role::Miss);
     let handled = catch_unwind(AssertUnwindSafe(|| live_registers.site.handle(&mut frame)));
     // A frame of which not all is known makes no answer but to resume.
     if let Err(panic) = handled {
