@@ -27,7 +27,7 @@ use crate::stackmap::{Location, LocationKind, Locations};
 /// computed from the registers as they were at the site.
 pub struct Frame<'f> {
     pub(super) captured: Registers<'f>,
-    /// Where it was made: it is long, and would be copied.
+    /// By reference: it is long, and each exit would copy it.
     pub(super) site: &'f SiteContext<'f>,
     /// Asked for what most handlers do not need.
     exit: &'f dyn ExitStubSite,

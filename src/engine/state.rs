@@ -496,7 +496,8 @@ impl States {
         std::mem::take(&mut self.closed)
     }
 
-    /// The place of a site that was taken out of those whose gate was closed.
+    /// Notes that a site was taken out of those whose gate was closed: the next change that closes it lists it
+    /// again. Returns its place.
     pub(super) fn take_listed(&mut self, site: &Site) -> Option<StateIndex> {
         let index = self.index_if_changed(site)?;
         self.written_lasting(index).is_listed = false;

@@ -218,6 +218,7 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
     }
     if let Some(epoch) = epoch {
         for key in states.take_closed() {
+            // Its module may be unregistered, and the site with it.
             let site = shared.table.read_with(&states.table_key).get(key);
             let listed = site.and_then(|site| Some((states.take_listed(&site)?, site)));
             let Some((index, site)) = listed else {
