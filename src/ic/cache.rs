@@ -16,7 +16,7 @@ use super::stats::{CacheStats, Counting, Order};
 use crate::engine::{Engine, Status};
 use crate::memory::Counter;
 use crate::memory::fork::Birth;
-use crate::sequence::{Sequence, Target};
+use crate::sequence::Sequence;
 use crate::site::Site;
 use crate::{Error, Result};
 
@@ -308,7 +308,7 @@ impl Inner {
             entries: Entries::new(),
             retracts: false,
             probe: None,
-            sequence: Sequence::new().jump(Target::Miss),
+            sequence: lower::MISS.clone(),
         }
     }
 
@@ -342,7 +342,7 @@ impl Inner {
             entries: Entries::new(),
             retracts: false,
             probe: None,
-            sequence: generic.unwrap_or_else(|| Sequence::new().jump(Target::Miss)),
+            sequence: generic.unwrap_or_else(|| lower::MISS.clone()),
         }
     }
 

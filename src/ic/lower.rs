@@ -23,6 +23,8 @@
 
 #![allow(unsafe_code, reason = "an action holds a promise")]
 
+use std::sync::LazyLock;
+
 use super::entry::{Act, Boxing, Entry, Guard, Pointer, Test};
 use super::probe::ProbeAction;
 use super::shared::{CLASS_AT, CLASS_SHIFT, NUMBER_AT, SLOT_SHIFT, SiteProbe, WORD_AT};
@@ -31,6 +33,9 @@ use crate::arch::Width;
 use crate::sequence::{Field, Label, Mem, Operand, Sequence, Source, Target, result, temp};
 use crate::site::Site;
 use crate::{Error, Result};
+
+/// What the site of a cache without entries holds. All of them share it, so a first miss frees no sequence.
+pub(super) static MISS: LazyLock<Sequence> = LazyLock::new(|| Sequence::new().jump(Target::Miss));
 
 /// How an entry counts its hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +53,7 @@ pub(super) fn chain<'e>(
 ) -> Result<Sequence> {
     let count = entries.len();
     if count == 0 {
-        return Ok(Sequence::new().jump(Target::Miss));
+        return Ok(MISS.clone());
     }
     let mut sequence = Sequence::new();
     for (number, (entry, counter)) in entries.enumerate() {
