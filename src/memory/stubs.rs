@@ -1,10 +1,11 @@
 //! The stub pool: small pieces of code memory in reach of the code that jumps to them.
 //!
 //! Slabs are taken from the arena near the code; slots of 16-byte granularity are taken first fit
-//! from the newest slab that has room, and so are [blocks](blocks), whose rooms are slots of one
-//! length, and [pieces](room), from which one user takes its slots. All of a slab that is not in use
-//! holds trapping instructions. A slot comes back with a [`GracePeriod`], as no thread may be in it or
-//! return to it.
+//! from the newest slab that has room, and so are [pieces](room), from which one user takes its slots.
+//! [Blocks](blocks), whose rooms are slots of one length, are taken from the end of a slab. Of a slab from
+//! which only these were taken, the pages in front of them have no memory yet. All else of it that is not in
+//! use holds trapping instructions. A slot comes back with a [`GracePeriod`], as no thread may be in it
+//! or return to it.
 
 mod blocks;
 mod room;
@@ -21,7 +22,7 @@ use crate::quiescence::{GracePeriod, Moment};
 
 use super::arena::fill_with_traps;
 use super::spans::Spans;
-use super::{Alias, Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, SegmentNeed, reserve};
+use super::{Alias, Arena, CodeMemory, PlacedSegments, Reach, SegmentKind, SegmentNeed, reserve, sys};
 
 use blocks::Blocks;
 pub(crate) use blocks::{Block, BlockRooms, KeptRooms};
@@ -31,7 +32,7 @@ pub(crate) use room::StubRoom;
 /// The alignment of a slot, and the granularity of its length.
 const GRANULE: u64 = 16;
 /// How much code memory a slab takes, of the first. Some 200 live sites need no more; the first of them
-/// that is armed takes it, so that no patch waits for its pages.
+/// that is armed has all of it backed, so that no patch waits for its pages.
 const SLAB: u64 = 32 << 10;
 /// The same where there is no room for more.
 const LEAST_SLAB: u64 = 16 << 10;
@@ -73,6 +74,17 @@ struct Slab {
     memory: Alias,
     range: CodeRange,
     free: Spans,
+    /// What is from here on is backed with memory, and held trapping instructions before it was taken.
+    backed: CodeAddr,
+}
+
+/// What of a slab is backed with memory when some of it is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Back {
+    /// All: whoever takes more does not wait for pages.
+    All,
+    /// The pages of what is taken, and those behind.
+    Taken,
 }
 
 /// Code memory for one stub.
@@ -184,7 +196,7 @@ impl StubPool {
         check_length(need)?;
         let mut state = self.lock()?;
         let first_fit = |slab: &mut Slab| slab.free.take_up_to((need, need), GRANULE);
-        let (_, range) = self.take(&mut state, need, self.reach(near), first_fit)?;
+        let (_, range) = self.take(&mut state, (need, Back::All), self.reach(near), first_fit)?;
         state.stats.in_use += range.len();
         state.stats.slots = state.stats.slots.wrapping_add(1);
         Ok(StubSlot { range, retired: None })
@@ -201,18 +213,19 @@ impl StubPool {
     fn take(
         &self,
         state: &mut PoolState,
-        need: u64,
+        (need, back): (u64, Back),
         reach: Reach,
         from: impl Fn(&mut Slab) -> Option<CodeRange>,
     ) -> Result<(usize, CodeRange)> {
-        match state.take(reach, &from) {
-            Some(taken) => Ok(taken),
+        let taken = match state.take(reach, &from) {
+            Some(taken) => taken,
             None => {
                 let number = state.slabs.len();
                 let taken = from(self.grow(state, need, reach)?);
-                Ok((number, taken.expect("a new slab has what it was made for")))
+                (number, taken.expect("a new slab has what it was made for"))
             }
-        }
+        };
+        state.back(taken, back)
     }
 
     /// Takes a new slab near the code.
@@ -236,15 +249,13 @@ impl StubPool {
         let segment = placed.segments().first();
         let range = segment.expect("a slab is the segment that was asked for").range;
         let memory = placed.memory();
-        // Backed one by one, as they are written, its pages are a tenth of invalidating a thousand functions.
-        memory.back(range)?;
-        fill_with_traps(&memory, range)?;
         let free = Spans::of(range);
         state.slabs.push(Slab {
             _placed: placed,
             memory,
             range,
             free,
+            backed: range.end(),
         });
         state.stats.reserved += range.len();
         Ok(state.slabs.last_mut().expect("one was just added"))
@@ -372,6 +383,31 @@ impl StubPool {
     }
 }
 
+impl Slab {
+    /// Has everything from an address on backed with memory, and filled with trapping instructions, that was not yet.
+    #[inline]
+    fn back(&mut self, from: CodeAddr) -> Result<()> {
+        match from < self.backed {
+            true => self.back_more(from),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn back_more(&mut self, from: CodeAddr) -> Result<()> {
+        // All of its page.
+        let from = CodeAddr::new(from.get() & !(sys::page_size() - 1)).max(self.range.start());
+        let more = CodeRange::new(from, self.backed.distance_from(from) as u64);
+        let more = more.expect("what is not backed yet ends before its slab does");
+        // Backed one by one, as they are written, its pages are a tenth of invalidating a thousand functions.
+        self.memory.back(more)?;
+        // protection: rooms-hold-traps-when-they-are-taken
+        fill_with_traps(&self.memory, more)?;
+        self.backed = from;
+        Ok(())
+    }
+}
+
 impl PoolState {
     /// Takes bytes of a slab that is there; which one it is.
     fn take(
@@ -384,6 +420,22 @@ impl PoolState {
         // protection: stub-within-reach
         let mut in_reach = slabs.filter(|(_, slab)| reserve::allows(reach, slab.range));
         in_reach.find_map(|(number, slab)| Some((number, from(slab)?)))
+    }
+
+    /// Has bytes that were taken of a slab backed with memory, or frees them again.
+    fn back(&mut self, (number, taken): (usize, CodeRange), back: Back) -> Result<(usize, CodeRange)> {
+        let slab = self.slabs.get_mut(number).ok_or(foreign(taken))?;
+        let backed = slab.back(match back {
+            Back::All => slab.range.start(),
+            Back::Taken => taken.start(),
+        });
+        match backed {
+            Ok(()) => Ok((number, taken)),
+            Err(error) => {
+                slab.free.give(taken);
+                Err(error)
+            }
+        }
     }
 
     /// The number of the slab that has these bytes.

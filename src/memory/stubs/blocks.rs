@@ -24,7 +24,7 @@ use std::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::{GRANULE, SLAB, Slab, StubPool, StubSlot, foreign};
+use super::{Back, GRANULE, SLAB, Slab, StubPool, StubSlot, foreign};
 use crate::addr::{CodeAddr, CodeRange};
 use crate::latency::{self, Stage};
 use crate::memory::{Alias, CodeMemory, Error, Result, reserve};
@@ -518,14 +518,15 @@ impl StubPool {
         let mut counts = successors(Some(most), |count| Some(count / 2)).take_while(|count| *count >= fewest);
         let there = counts.find_map(|count| Some((count, state.take(reach, last_fit(count))?)));
         let (count, (slab, range)) = match there {
-            Some(taken) => taken,
-            None => match self.take(state, len(most), reach, last_fit(most)) {
-                // protection: a-block-is-smaller-where-there-is-less-room
-                Err(Error::NoAddressSpace { .. }) if usual < most => {
-                    (usual, self.take(state, len(usual), reach, last_fit(usual))?)
+            Some((count, taken)) => (count, state.back(taken, Back::Taken)?),
+            None => {
+                let mut take = |count| self.take(state, (len(count), Back::Taken), reach, last_fit(count));
+                match take(most) {
+                    // protection: a-block-is-smaller-where-there-is-less-room
+                    Err(Error::NoAddressSpace { .. }) if usual < most => (usual, take(usual)?),
+                    taken => (most, taken?),
                 }
-                taken => (most, taken?),
-            },
+            }
         };
         let slab = state.slabs.get(slab);
         let memory = slab.ok_or(foreign(range))?.memory.clone();

@@ -10,7 +10,7 @@
 use core::mem;
 use core::sync::atomic::Ordering;
 
-use super::{GRANULE, Slab, StubPool, StubSlot, check_length, foreign};
+use super::{Back, GRANULE, Slab, StubPool, StubSlot, check_length, foreign};
 use crate::addr::{CodeAddr, CodeRange, Len};
 use crate::latency::{self, Stage};
 use crate::memory::{Alias, CodeMemory, Error, Result, reserve};
@@ -98,7 +98,7 @@ impl StubPool {
         }
         let most = need.max(PIECE);
         let first_fit = |slab: &mut Slab| slab.free.take_up_to((need, most), GRANULE);
-        let (slab, piece) = self.take(&mut state, need, self.reach(near), first_fit)?;
+        let (slab, piece) = self.take(&mut state, (need, Back::All), self.reach(near), first_fit)?;
         state.stats.in_use += piece.len();
         let slab = state.slabs.get(slab).ok_or(foreign(piece))?;
         Ok((slab.memory.clone(), piece))

@@ -71,6 +71,41 @@ fn rooms_are_handed_out_in_order_and_are_apart() {
     assert_eq!((stats.slots, stats.in_use), (1000, 24_000));
 }
 
+/// What nobody has taken is not written, so that it needs no memory; what is taken holds traps.
+#[test]
+fn a_slab_is_written_as_far_as_it_is_used() {
+    let (pool, _placed, code) = pool();
+    let (block, _) = of(&room(&pool, code));
+    // The block is at its end, but for its alignment, which is the slab's too.
+    let start = (block.end().get() - pool.stats().reserved).next_multiple_of(64);
+    let slab = CodeRange::new(CodeAddr::new(start), pool.stats().reserved).unwrap();
+    let before = CodeRange::new(slab.start(), block.start().distance_from(slab.start()) as u64).unwrap();
+    let page = sys::page_size();
+    assert!(
+        before.len() > 2 * page,
+        "{slab:?} has several pages, {block:?} a few bytes"
+    );
+    let unused = CodeRange::new(slab.start(), before.len() - page).unwrap();
+    let are_zeros = |range| bytes(&pool, range).iter().all(|byte| *byte == 0);
+    let traps = bytes(&pool, room(&pool, code).slot.range());
+    let trap = &traps[..4];
+    let are_traps = |range| bytes(&pool, range).chunks_exact(4).all(|four| four == trap);
+    assert!(trap != [0; 4] && are_traps(room(&pool, code).slot.range()) && are_zeros(unused));
+
+    // Larger than the rest of the page.
+    let make = |range: CodeRange, count: u32| (vec![0x11; 32], (range, count));
+    pool.add_block(FORM, code, page as usize / 24, make).unwrap();
+    let next = pool.rooms(FORM, code, 1000).unwrap().unwrap();
+    let rooms = (next.block().room(0).start(), next.len() as u64 * 24);
+    assert!(are_traps(CodeRange::new(rooms.0, rooms.1).unwrap()) && !are_zeros(unused));
+
+    // Whoever takes slots does not wait for more.
+    let slot = pool.alloc(Len::new(32), code).unwrap();
+    assert!(are_traps(slot.range()) && slot.addr() == slab.start());
+    let left = next.block().room(0).start().distance_from(slab.start()) as u64 - u64::from(FORM.shared);
+    assert!(are_traps(CodeRange::new(slab.start(), left).unwrap()));
+}
+
 #[test]
 fn a_room_that_is_freed_traps_and_is_used_again() {
     let (pool, _placed, code) = pool();
