@@ -228,12 +228,11 @@ impl Engine {
         }
         let linked = image::link(graph, passes, &Loading(&self.shared.arena), lookup).await?;
         let (image, placed) = (linked.image, linked.memory);
-        let memory: Arc<dyn CodeMemory> = Arc::new(placed.memory());
         let symbols = image
             .symbols()
             .map(|(name, addr)| (name.to_owned(), addr))
             .collect();
-        let areas = areas(&image.image, &memory)?;
+        let areas = areas(&image.image, placed.shared_memory())?;
         // Before anybody has an address to call, and before it is registered.
         let code = placed
             .segments()

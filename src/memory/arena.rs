@@ -516,4 +516,9 @@ impl PlacedSegments {
     pub(crate) fn memory(&self) -> Alias {
         self.held.alias()
     }
+
+    /// The same, by a handle that all have whose code is in the same memory.
+    pub(crate) fn shared_memory(&self) -> &Arc<dyn CodeMemory> {
+        &self.held.chunk.memory
+    }
 }

@@ -18,7 +18,7 @@ use super::fork::gate::Writing;
 use super::fork::{Birth, View};
 use super::mirror::Mirrored;
 use super::spans::Spans;
-use super::{remap, sys};
+use super::{Alias, CodeMemory, remap, sys};
 
 /// How many places are tried at which a mirror turns out to have something.
 const TRIES: usize = 64;
@@ -273,6 +273,9 @@ fn map_in_both(
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) code: Arc<DoubleMapping>,
+    /// One handle for all whose code is here: who patches sites of many modules finds the memory of each
+    /// in the cache.
+    pub(super) memory: Arc<dyn CodeMemory>,
     pub(super) whole: CodeRange,
     /// What of the code part is free.
     pub(super) free_code: Mutex<Spans>,
@@ -301,12 +304,14 @@ impl Chunk {
             Some(mirror) => map_in_both(reserve, code, mirror)?,
         };
         let (_, data) = parts(whole, code.rx().len());
+        let code = Arc::new(code);
         Ok(Self {
+            memory: Arc::new(Alias::new(Arc::clone(&code))),
             whole,
             free_code: Mutex::new(Spans::of(code.rx())),
             unused: AtomicU64::new(code.rx().start().get()),
             free_data: Mutex::new(Spans::of(data)),
-            code: Arc::new(code),
+            code,
         })
     }
 
