@@ -7,6 +7,13 @@ pub(crate) mod powerpc64;
 
 use crate::addr::CodeRange;
 
+/// Whether [`maintain`] does anything: where it does not, nobody has to say what it is for.
+pub(crate) const IS_MAINTAINED: bool = cfg!(any(
+    test,
+    emulated,
+    not(any(target_arch = "x86_64", target_arch = "s390x"))
+));
+
 /// Makes the instruction cache agree with memory for a range, as seen at the executed addresses.
 #[inline]
 pub(crate) fn maintain(range: CodeRange) {

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::Shared;
 use super::batch::{OpenBatches, SiteBatch};
 use super::exit_stub::{ExitStub, ExitStubList};
 use super::fault::FirstFault;
@@ -603,7 +604,7 @@ impl ChangeSet {
     /// # Errors
     /// [`Error::SiteInvalidated`]: nothing of what was asked for can be done;
     /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
-    pub(super) fn seal(&mut self, states: &States, stopped: Level) -> Boxed<()> {
+    pub(super) fn seal(&mut self, states: &States, shared: &Shared) -> Boxed<()> {
         // protection: nothing-valid-is-an-error
         if let (Some(site), true, 0) = (self.invalidated.first(), self.changes.is_empty(), self.unchanged) {
             return Err(Error::SiteInvalidated { site: site.name() }.into());
@@ -622,7 +623,7 @@ impl ChangeSet {
         let longest = longest.chain(self.batches.iter().map(SiteBatch::site_len));
         self.found.make_room(longest.fold(0, usize::max));
         // protection: sites-of-batches-are-published
-        if !self.batches.is_empty() {
+        if !self.batches.is_empty() && shared.publisher.takes_ranges() {
             let mut of_batches = Vec::new();
             for batch in &self.batches {
                 batch.each_run(NEAR, |run| publish_too(&mut of_batches, run));
@@ -638,7 +639,7 @@ impl ChangeSet {
             // protection: invalidation-is-immediate
             (true, true) => Level::Immediate,
             (true, false) => Level::Eventual,
-            (false, _) => stopped,
+            (false, _) => shared.level,
         };
         for of_others in self
             .memories

@@ -93,7 +93,7 @@ pub(super) fn prepare<'e, 's, const AHEAD: bool>(
         states.give_room_back();
     }
     states.exit_rooms.get_mut().keep_few(&shared.stubs);
-    if let Err(error) = collected.and_then(|()| set.seal(states, shared.level)) {
+    if let Err(error) = collected.and_then(|()| set.seal(states, shared)) {
         // protection: stubs-of-refused-transactions-are-freed
         set.release(shared);
         return Err(shared.refused(states, *error, since).into());

@@ -93,6 +93,15 @@ impl Publisher {
         }
     }
 
+    /// Whether it does anything with the ranges that it is given.
+    #[inline]
+    pub(crate) fn takes_ranges(&self) -> bool {
+        match &self.way {
+            Route::Here(_) => icache::IS_MAINTAINED,
+            Route::By(_) => true,
+        }
+    }
+
     /// Maintains the instruction cache for code that no thread has executed and that none will
     /// before a later publication of what branches to it: the first half of
     /// [`publish`](Self::publish).

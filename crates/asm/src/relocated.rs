@@ -52,14 +52,16 @@ impl Relocated {
             return false;
         };
         // protection: copies-reach-what-the-relocated-code-does
-        let shifted = distances.iter().map(|at| {
-            let distance = i64::from(i32::from_le_bytes(*four(code, *at)));
-            i32::try_from(distance.checked_add(by)?).ok()
-        });
-        let Some(shifted) = shifted.collect::<Option<SmallVec<[i32; 4]>>>() else {
-            return false;
+        let reaches = |at: &usize| {
+            let distance = i64::from(i32::from_le_bytes(*four(code, *at))).checked_add(by);
+            distance.is_some_and(|distance| i32::try_from(distance).is_ok())
         };
-        for (at, distance) in distances.iter().zip(shifted) {
+        if !distances.iter().all(reaches) {
+            return false;
+        }
+        for at in distances {
+            // Each fits, so its low bits are all of it.
+            let distance = i32::from_le_bytes(*four(code, *at)).wrapping_add(by as i32);
             *four(code, *at) = distance.to_le_bytes();
         }
         true

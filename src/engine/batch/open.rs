@@ -158,9 +158,11 @@ impl ChangeSet {
                 let request = open.request.clone();
                 left_out.push(LeftOut { sites, request });
             }
-            // protection: exit-stubs-of-batches-are-published
-            let exit_stubs = open.batch.exit_stubs();
-            exit_stubs.for_each(|range| publish_too(&mut self.of_stubs, range));
+            if shared.publisher.takes_ranges() {
+                // protection: exit-stubs-of-batches-are-published
+                let exit_stubs = open.batch.exit_stubs();
+                exit_stubs.for_each(|range| publish_too(&mut self.of_stubs, range));
+            }
         }
         Ok(left_out)
     }
