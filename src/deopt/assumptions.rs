@@ -8,7 +8,6 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -211,18 +210,17 @@ impl Dependent {
 /// Every site once: a function may have been named twice, and functions may overlap.
 fn invalidate(engine: &Engine, dependents: &mut [Dependent]) -> crate::Result<Receipt> {
     dependents.sort_by_key(|dependent| (dependent.id, dependent.sites.start));
-    let mut dependents = dependents.iter().peekable();
-    engine.invalidate_sites(iter::from_fn(move || {
-        let Dependent { module, sites, .. } = dependents.next()?;
-        let mut sites = sites.clone();
+    let mut all: Vec<(&Module, Range<u32>)> = Vec::with_capacity(dependents.len());
+    for Dependent { module, sites, .. } in dependents {
         // Modules of two engines may have one name.
         // protection: dependents-of-one-module-go-together
-        let goes_on = |next: &&Dependent, end| next.module.is_same(module) && next.sites.start <= end;
-        while let Some(next) = dependents.next_if(|next| goes_on(next, sites.end)) {
-            sites.end = sites.end.max(next.sites.end);
+        let goes_on = |last: &&mut (&Module, Range<u32>)| last.0.is_same(module) && sites.start <= last.1.end;
+        match all.last_mut().filter(goes_on) {
+            Some((_, before)) => before.end = before.end.max(sites.end),
+            None => all.push((module, sites.clone())),
         }
-        Some((module, sites))
-    }))
+    }
+    engine.invalidate_sites(&all)
 }
 
 impl fmt::Debug for Assumptions {

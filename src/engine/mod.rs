@@ -255,10 +255,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Transaction::commit`].
-    pub(crate) fn invalidate_sites<'m>(
-        &self,
-        sites: impl Iterator<Item = (&'m Module, Range<u32>)> + Clone,
-    ) -> Result<Receipt> {
+    pub(crate) fn invalidate_sites(&self, sites: &[(&Module, Range<u32>)]) -> Result<Receipt> {
         self.change(Invalidations(sites))
     }
 

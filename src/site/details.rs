@@ -59,9 +59,10 @@ pub(crate) struct ModuleParts {
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Inner {
+    /// First: with the count, and what of the sites is asked for most, it fills a line.
+    pub(super) details: Option<Box<Details>>,
     /// They do not overlap.
     pub(super) sites: Sites,
-    pub(super) details: Option<Box<Details>>,
 }
 
 /// In this order, so that changes wait for few lines of it.

@@ -2,6 +2,7 @@
 
 use core::any::Any;
 use core::fmt;
+use core::hint::black_box;
 use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,7 +20,7 @@ use crate::addr::{CodeAddr, CodeRange, FnOffset, Len, RecordId};
 use crate::arch::{Arch, CallShape, SiteContext, SiteKind, calls};
 use crate::error::SiteName;
 use crate::image::EhFrame;
-use crate::memory::{CodeArea, CodeMemory};
+use crate::memory::{Alias, CodeArea, CodeMemory};
 use crate::site::{Error, Result};
 use crate::stackmap::flat::FlatFrame;
 use crate::stackmap::{Constants, Record, RecordRef, Version};
@@ -327,6 +328,18 @@ impl Module {
     /// and what their records say of values.
     pub(crate) fn alike(&self, other: u32, sites: Range<u32>) -> u32 {
         self.0.sites.alike(other, sites)
+    }
+
+    /// Reads what a change of a site asks its module first. Of many modules one right after the other: the processor
+    /// fetches what is in no cache of several at a time, and does not wait for it when it is needed.
+    #[inline]
+    pub(crate) fn warm(&self, index: u32) {
+        let memory = self.memory_of(index).ok().and_then(|memory| memory.as_alias());
+        black_box((
+            self.is_released(),
+            self.form_number_of(index),
+            memory.map(Alias::range),
+        ));
     }
 
     /// The number of the form of a site, if it has one: of sites with one number, each is like the others.
