@@ -119,11 +119,11 @@ impl BlockExits {
         let in_block = Self::in_block();
         match resumption {
             ExitResumption::At(_) => Some(in_block.form),
-            ExitResumption::Displaced { bytes, same_anywhere } => {
-                let len = same_anywhere.unwrap_or(bytes.len());
+            ExitResumption::Displaced { bytes, moved } => {
+                let len = moved.map_or(bytes.len(), |moved| moved.len);
                 let fits = |form: &&BlockForm| in_block.around + len as u64 <= form.room.into();
                 let mut forms = in_block.moving.iter().filter(fits).copied();
-                match same_anywhere {
+                match moved {
                     Some(_) => forms.next(),
                     // They may become longer.
                     None => forms.last(),
@@ -333,12 +333,13 @@ impl LastRelocated {
 impl<'a> Tail<'a> {
     #[inline(always)] // As `ExitTable::write`.
     fn of(first: &ExitRequest<'a>) -> Self {
-        let (bytes, same_anywhere) = match first.resumption {
+        let (bytes, moved_as) = match first.resumption {
             ExitResumption::At(to) => return Self::Jump { copied: None, to },
-            ExitResumption::Displaced { bytes, same_anywhere } => (bytes, same_anywhere),
+            ExitResumption::Displaced { bytes, moved } => (bytes, moved),
         };
         let from = first.site.addr();
-        match same_anywhere.map(|used| bytes.get(..used)) {
+        let copied = moved_as.filter(|moved| moved.same);
+        match copied.map(|copied| bytes.get(..copied.len)) {
             None => Self::Relocated {
                 bytes,
                 from,
@@ -466,19 +467,25 @@ mod tests {
     #[test]
     fn what_a_site_held_is_in_the_shortest_room_that_holds_it() {
         let room = |bytes: &[u8]| {
-            let same_anywhere = backend_of(host()).same_anywhere(bytes);
-            BlockExits::form(ExitResumption::Displaced { bytes, same_anywhere }).map(|form| form.room)
+            let moved = backend_of(host()).moved(bytes);
+            BlockExits::form(ExitResumption::Displaced { bytes, moved }).map(|form| form.room)
         };
         // `ret`, a byte each.
-        let rooms = [1, 16, 17, 40, 41].map(|len| room(&vec![0xc3; len]));
-        assert_eq!(rooms, [Some(32), Some(32), Some(56), Some(56), None]);
+        let rooms = [1, 8, 9, 16, 17, 40, 41].map(|len| room(&vec![0xc3; len]));
+        assert_eq!(
+            rooms,
+            [24, 24, 32, 32, 56, 56, 0].map(|room| (room > 0).then_some(room))
+        );
         // Nops behind the last instruction that does something take no room.
         let nops = |before: &[u8]| room(&[before, &[0x90; 60][..]].concat());
         assert_eq!(
             [nops(&[]), nops(&[0xc3; 16]), nops(&[0xc3; 17])],
-            [Some(32), Some(32), Some(56)]
+            [Some(24), Some(32), Some(56)]
         );
-        // A short `jne` becomes a long one.
-        assert_eq!(room(&[0x75, 0x10]), Some(56));
+        // A short `jne` becomes a long one, of six bytes.
+        assert_eq!(room(&[0x75, 0x10]), Some(24));
+        assert_eq!(room(&[0xc3, 0xc3, 0xc3, 0x75, 0x10]), Some(32));
+        // `loop` is encoded anew.
+        assert_eq!(room(&[0xe2, 0x10]), Some(56));
     }
 }

@@ -20,6 +20,7 @@ use crate::latency::{self, Stage};
 use crate::memory::{Block, BlockForm, BlockRooms, EmptyRoom, EmptyRooms, KeptRooms, ManyHandles, StubPool};
 use crate::site::{ModuleId, Site};
 use crate::{Error, Result};
+pub use patchpoint_asm::backend::Moved;
 
 /// Why control leaves the code of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,9 +41,9 @@ pub enum ExitResumption<'a> {
     Displaced {
         /// Their bytes.
         bytes: &'a [u8],
-        /// How many of the bytes, from the first on, are the same at every address and have to be executed:
-        /// those behind are nops. `None` where the instructions have to be relocated.
-        same_anywhere: Option<usize>,
+        /// How they are relocated; `None` where that is not known. Those that are the same at every address are the
+        /// first so many of the bytes; those behind are nops.
+        moved: Option<Moved>,
     },
 }
 

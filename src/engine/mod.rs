@@ -82,7 +82,7 @@ pub use batch::AlikeSites;
 pub use builder::EngineBuilder;
 pub use commit::Prepared;
 pub use exits::{
-    ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Role, SavedFrame, StackAt,
+    ExitBlock, ExitBlocks, ExitCode, ExitRequest, ExitResumption, Exits, Moved, Role, SavedFrame, StackAt,
 };
 pub use journal::JournalEntry;
 pub use live::Settled;

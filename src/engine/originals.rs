@@ -17,6 +17,7 @@ use crate::addr::{CodeAddr, Len};
 use crate::arch::{Arch, SiteKind};
 use crate::site::{ModuleId, Site};
 use crate::verify;
+use patchpoint_asm::backend::Moved;
 use patchpoint_asm::backend_of;
 
 /// The number of what a site held when it was registered.
@@ -66,9 +67,9 @@ pub(super) struct SiteFacts {
 enum Displaces {
     /// Nops up to the site's end, which need not be executed.
     Nops,
-    /// Instructions that are the same at every address, in so many of the bytes; nops are behind them.
-    SameAnywhere(u8),
-    /// Others: they have to be relocated, or are more than any room has for them.
+    /// Instructions that take so many bytes where they are moved to, and whether they are the same there.
+    Moved { len: u8, same: bool },
+    /// Others: they take more than any room has for them, or that is not known.
     Others,
 }
 
@@ -94,23 +95,27 @@ impl SiteFacts {
         end: CodeAddr,
         displaced: impl FnOnce() -> &'s [u8],
     ) -> ExitResumption<'s> {
-        let same_anywhere = match self.displaces {
+        let moved = match self.displaces {
             Displaces::Nops => return ExitResumption::At(end),
-            Displaces::SameAnywhere(used) => Some(used.into()),
+            Displaces::Moved { len, same } => Some(Moved {
+                len: len.into(),
+                same,
+            }),
             Displaces::Others => None,
         };
         ExitResumption::Displaced {
             bytes: displaced(),
-            same_anywhere,
+            moved,
         }
     }
 }
 
 impl Displaces {
     fn others(arch: Arch, displaced: &[u8]) -> Self {
-        let used = backend_of(arch).same_anywhere(displaced);
-        let used = used.and_then(|used| u8::try_from(used).ok());
-        used.map_or(Self::Others, Self::SameAnywhere)
+        let Some(Moved { len, same }) = backend_of(arch).moved(displaced) else {
+            return Self::Others;
+        };
+        u8::try_from(len).map_or(Self::Others, |len| Self::Moved { len, same })
     }
 }
 

@@ -366,12 +366,21 @@ pub trait Backend: Sync {
         Ok(Relocated::fixed(self.relocate(at, addr, bytes)?))
     }
 
-    /// If these are whole instructions that are the same at every address, so that relocating copies
-    /// them: how many bytes those have that do something; nops are behind them. `None` also where it is
-    /// not known.
-    fn same_anywhere(&self, _bytes: &[u8]) -> Option<usize> {
+    /// How these, if they are whole instructions, are relocated to an address within reach of all that
+    /// they refer to. `None` where that is not known.
+    fn moved(&self, _bytes: &[u8]) -> Option<Moved> {
         None
     }
+}
+
+/// What is known of instructions that are executed at another address than where they were. Nops at their end
+/// are not counted: nobody has to execute them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// How many bytes they take there.
+    pub len: usize,
+    /// Whether they are the same at every address, so that relocating copies them.
+    pub same: bool,
 }
 
 impl Base {

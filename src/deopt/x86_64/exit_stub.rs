@@ -48,6 +48,7 @@ pub(in crate::deopt) const STACK: [StackAt; 3] = [
 pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
     form: BlockForm { shared: 16, room: 16 },
     moving: &[
+        BlockForm { shared: 16, room: 24 },
         BlockForm { shared: 16, room: 32 },
         BlockForm { shared: 16, room: 56 },
     ],

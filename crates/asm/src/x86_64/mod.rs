@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use llvm_stackmaps::addr::{CodeAddr, Len};
 use patchpoint_isa::RegSet;
 
-use crate::backend::{Backend, Branch, BranchForm, Distance, EncodedCode, EncodingRefusal, Relocated};
+use crate::backend::{Backend, Branch, BranchForm, Distance, EncodedCode, EncodingRefusal, Moved, Relocated};
 use crate::live::{JumpBytes, NoPatchableJump, PatchableJump};
 use crate::lower::Lower;
 use crate::op::Op;
@@ -89,7 +89,7 @@ impl Backend for X86_64 {
         relocate::relocate(at, addr, bytes)
     }
 
-    fn same_anywhere(&self, bytes: &[u8]) -> Option<usize> {
-        relocate::same_anywhere(bytes)
+    fn moved(&self, bytes: &[u8]) -> Option<Moved> {
+        relocate::moved(bytes)
     }
 }

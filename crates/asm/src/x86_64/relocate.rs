@@ -15,6 +15,7 @@ use iced_x86::{
 use llvm_stackmaps::addr::CodeAddr;
 use smallvec::{SmallVec, smallvec};
 
+use crate::backend::Moved;
 use crate::error::{Error, Result};
 use crate::relocated::Relocated;
 
@@ -150,19 +151,29 @@ fn is_nop(one: &Instruction) -> bool {
     one.mnemonic() == Mnemonic::Nop
 }
 
-/// If all of these are such instructions: how many bytes there are up to the last that is no nop.
-pub(crate) fn same_anywhere(bytes: &[u8]) -> Option<usize> {
-    let mut used = 0;
+/// What [`relocate`] makes of these where all distances have four bytes. `None` where one is no instruction, or
+/// is encoded anew.
+pub(crate) fn moved(bytes: &[u8]) -> Option<Moved> {
+    let (mut len, mut same) = (0, true);
+    let mut moved = Moved { len, same };
+    let mut left = bytes;
     for one in Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE) {
-        // protection: only-what-is-the-same-is-copied
-        if one.is_invalid() || depends_on_its_address(&one) {
+        let (old, behind) = left.split_at_checked(one.len())?;
+        left = behind;
+        if one.is_invalid() {
             return None;
         }
+        // protection: only-what-is-the-same-is-copied
+        same &= !depends_on_its_address(&one);
+        len += match is_near_branch(&one) {
+            true => long_branch(old)?.len() + 4,
+            false => old.len(),
+        };
         if !is_nop(&one) {
-            used = one.next_ip() as usize;
+            moved = Moved { len, same };
         }
     }
-    Some(used)
+    Some(moved)
 }
 
 fn depends_on_its_address(one: &Instruction) -> bool {
@@ -213,11 +224,11 @@ fn is_near_branch(instruction: &Instruction) -> bool {
 mod tests {
     use super::*;
 
-    /// What is said to be the same at every address is copied by relocating, and nothing else is.
+    /// They take as many bytes as is said, and those that are said to be the same at every address are copied.
     #[test]
-    fn what_is_the_same_anywhere_is_copied() {
+    fn what_is_known_of_moved_instructions_is_so() {
         let (from, to) = (CodeAddr::new(0x1000), CodeAddr::new(0x2345));
-        let code: [(&[u8], bool); 7] = [
+        let code: [(&[u8], bool); 9] = [
             // movabs r11, imm64; call r11; nop
             (
                 &[0x49, 0xbb, 1, 2, 3, 4, 5, 6, 7, 8, 0x41, 0xff, 0xd3, 0x90],
@@ -229,18 +240,28 @@ mod tests {
             (&[0x48, 0x03, 0x05, 64, 0, 0, 0], false),
             // call +64
             (&[0xe8, 64, 0, 0, 0], false),
-            // je +0
-            (&[0x74, 0], false),
+            // je +64; nop
+            (&[0x74, 64, 0x90], false),
+            // jmp -64; add rax, [rbx + 8]
+            (&[0xeb, 0xbe, 0x48, 0x03, 0x43, 8], false),
+            // nop [rip + 64]
+            (&[0x0f, 0x1f, 0x05, 64, 0, 0, 0], true),
             // Cut off; no instruction.
             (&[0x48, 0x03], false),
             (&[0x06], false),
         ];
         for (bytes, same) in code {
-            let used = bytes.strip_suffix(&[0x90]).unwrap_or(bytes);
-            assert_eq!(same_anywhere(bytes), same.then_some(used.len()), "{bytes:x?}");
-            let moved = relocate(to, from, bytes);
+            let code = relocate(to, from, bytes);
+            let Some(moved) = moved(bytes) else {
+                assert!(!same && code.is_err(), "{bytes:x?}");
+                continue;
+            };
+            assert_eq!(moved.same, same, "{bytes:x?}");
+            // What is relocated has a jump behind it.
+            let code = code.unwrap();
+            assert_eq!(moved.len, code.code().len() - 5, "{bytes:x?}");
             if same {
-                assert_eq!(moved.unwrap().code()[..used.len()], *used);
+                assert_eq!(code.code()[..moved.len], bytes[..moved.len]);
             }
         }
     }
