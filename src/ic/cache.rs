@@ -62,7 +62,7 @@ impl Cache {
         let Some(inner) = self.0.look() else {
             return Vec::new();
         };
-        let entry = |installed: &Installed| (installed.entry.as_ref().clone(), installed.hits());
+        let entry = |installed: &Installed| (installed.entry.clone(), installed.hits());
         inner.entries.iter().map(entry).collect()
     }
 
@@ -115,7 +115,7 @@ type Entries = SmallVec<[Installed; 1]>;
 /// An entry in the site.
 #[derive(Clone, Debug)]
 struct Installed {
-    entry: Arc<Entry>,
+    entry: Entry,
     /// Where it counts, and what was there when it began.
     counter: Option<(Counter, u64)>,
     /// Its hits when the chain was last ordered.
@@ -238,11 +238,11 @@ impl Inner {
         &mut self,
         engine: &Engine,
         cell: &Cell,
-        entry: &mut Entry,
+        entry: Entry,
         (settings, shared): (&Settings, Option<&SharedCache>),
     ) -> Result<Option<NextState>> {
         let all_misses = cell.misses.load(Ordering::Relaxed);
-        let known = |installed: &Installed| installed.entry.serves_the_same(entry);
+        let known = |installed: &Installed| installed.entry.serves_the_same(&entry);
         // protection: one-entry-of-all-who-miss
         if self.is_dead() || all_misses < self.patient_until || self.entries.iter().any(known) {
             return Ok(None);
@@ -258,7 +258,7 @@ impl Inner {
         let kept = match settings.policy.decide(&history) {
             Decision::Ignore => {
                 if let (Some(shared), Some(this)) = (shared, &self.probe) {
-                    share(shared, this, entry);
+                    share(shared, this, &entry);
                 }
                 return Ok(None);
             }
@@ -267,10 +267,8 @@ impl Inner {
                     return Ok(Some(Self::generic(cell, settings)));
                 };
                 if let (Some(shared), Some(this)) = (shared, &probing.probe) {
-                    let chain = self.entries.iter().map(|installed| &*installed.entry);
-                    chain
-                        .chain([&*entry])
-                        .for_each(|entry| share(shared, this, entry));
+                    let chain = self.entries.iter().map(|installed| &installed.entry);
+                    chain.chain([&entry]).for_each(|entry| share(shared, this, entry));
                 }
                 return Ok(Some(probing));
             }
@@ -278,7 +276,7 @@ impl Inner {
             Decision::Replace => Entries::new(),
         };
         let new = Installed {
-            entry: Arc::new(entry.take()),
+            entry,
             counter: self.counter(engine, settings.counting, &kept)?,
             ordered_at: 0,
         };
@@ -358,7 +356,7 @@ impl Inner {
                 (Some((counter, _)), Counting::Atomic) => Counts::Atomic(counter.addr()),
                 _ => Counts::Off,
             };
-            (installed.entry.as_ref(), counter)
+            (&installed.entry, counter)
         });
         let sequence = lower::chain(&cell.site, listed)?;
         Ok(NextState {
@@ -430,11 +428,11 @@ impl Inner {
     pub(super) fn become_next(&mut self, cell: &Cell, next: NextState) {
         let gone = |installed: &&Installed| {
             let mut now = next.entries.iter();
-            !now.any(|other| Arc::ptr_eq(&other.entry, &installed.entry))
+            !now.any(|other| other.entry.is(&installed.entry))
         };
         let new = |installed: &&Installed| {
             let mut before = self.entries.iter();
-            !before.any(|other| Arc::ptr_eq(&other.entry, &installed.entry))
+            !before.any(|other| other.entry.is(&installed.entry))
         };
         let (gone, new) = (
             self.entries.iter().filter(gone).count() as u64,
@@ -498,12 +496,12 @@ impl Inner {
 /// Puts an entry into the shared cache, if the probe can have it.
 fn share(shared: &SharedCache, this: &SiteProbe, entry: &Entry) {
     if let Some(kept) = this.probe.keeps(entry) {
-        shared.insert(this.number, kept, &entry.keys);
+        shared.insert(this.number, kept, entry.keys());
     }
 }
 
 fn depends(installed: &Installed, keys: &[Key]) -> bool {
-    installed.entry.keys.iter().any(|key| keys.contains(key))
+    installed.entry.keys().iter().any(|key| keys.contains(key))
 }
 
 /// Whether the site will never take a sequence again.

@@ -332,8 +332,7 @@ impl Shared {
         match self.lookup.lookup(&mut miss) {
             Learn::Leave(answer) => return answer,
             Learn::Nothing => {}
-            // Where it is: an entry is long.
-            Learn::Entry(ref mut entry) => {
+            Learn::Entry(entry) => {
                 if let Some(cell) = &cell {
                     self.learn(cell, entry, seen);
                 }
@@ -344,7 +343,7 @@ impl Shared {
 
     /// Installs what a lookup has found that began after `seen` retractions. Another thread that is
     /// changing the cache is not waited for: this execution has its result already.
-    fn learn(&self, cell: &Cell, entry: &mut Entry, seen: u64) {
+    fn learn(&self, cell: &Cell, entry: Entry, seen: u64) {
         let Some(engine) = self.engine().filter(|engine| engine.check_here().is_ok()) else {
             return;
         };
@@ -353,7 +352,7 @@ impl Shared {
         };
         // A retraction that comes now finds the site, and waits for the lock; one that came before
         // is seen.
-        for key in &entry.keys {
+        for key in entry.keys() {
             // protection: entry-is-indexed
             self.index(*key, [cell.site.addr()]);
         }

@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "an address is a promise")]
 
 use std::fmt;
-use std::mem;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -297,12 +296,16 @@ impl fmt::Debug for Action {
     }
 }
 
-/// One entry of a cache. It never changes once it has been handed over.
+/// One entry of a cache. It never changes once it has been handed over. A clone shares what it has.
 #[derive(Clone, Debug)]
-pub struct Entry {
-    pub(super) guards: SmallVec<[Guard; 2]>,
-    pub(super) action: Action,
-    pub(super) keys: SmallVec<[Key; 2]>,
+pub struct Entry(Arc<Parts>);
+
+/// What an entry has.
+#[derive(Clone, Debug)]
+struct Parts {
+    guards: SmallVec<[Guard; 2]>,
+    action: Action,
+    keys: SmallVec<[Key; 2]>,
 }
 
 impl Entry {
@@ -310,18 +313,18 @@ impl Entry {
     #[inline]
     #[must_use]
     pub fn new(action: Action) -> Self {
-        Self {
+        Self(Arc::new(Parts {
             guards: SmallVec::new(),
             action,
             keys: SmallVec::new(),
-        }
+        }))
     }
 
     /// Applies only where this holds too.
     #[inline]
     #[must_use]
     pub fn guard(mut self, guard: Guard) -> Self {
-        self.guards.push(guard);
+        Arc::make_mut(&mut self.0).guards.push(guard);
         self
     }
 
@@ -329,21 +332,35 @@ impl Entry {
     #[inline]
     #[must_use]
     pub fn depends_on(mut self, key: impl Into<Key>) -> Self {
-        self.keys.push(key.into());
+        Arc::make_mut(&mut self.0).keys.push(key.into());
         self
     }
 
-    /// Takes it out of the place where it is, which nobody looks at again.
-    pub(super) fn take(&mut self) -> Self {
-        Self {
-            guards: mem::take(&mut self.guards),
-            action: mem::replace(&mut self.action, Action::constant(0)),
-            keys: mem::take(&mut self.keys),
-        }
+    /// What must hold, in the order in which it is tested.
+    #[inline]
+    pub(super) fn guards(&self) -> &[Guard] {
+        &self.0.guards
+    }
+
+    /// What it does then.
+    #[inline]
+    pub(super) fn action(&self) -> &Action {
+        &self.0.action
+    }
+
+    /// What it depends on.
+    #[inline]
+    pub(super) fn keys(&self) -> &[Key] {
+        &self.0.keys
+    }
+
+    /// Whether it is the same entry, not one like it.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether both apply to the same values, as far as can be seen.
     pub(super) fn serves_the_same(&self, other: &Self) -> bool {
-        self.guards == other.guards
+        self.guards() == other.guards()
     }
 }

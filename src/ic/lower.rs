@@ -75,17 +75,17 @@ fn one(
     counter: Counter,
     miss: Target,
 ) -> Result<Sequence> {
-    for guard in &entry.guards {
+    for guard in entry.guards() {
         sequence = test(site, sequence, guard, miss)?;
     }
     let (counter_at, atomic) = match counter {
-        Counter::Off => return act(site, sequence, &entry.action.0),
+        Counter::Off => return act(site, sequence, &entry.action().0),
         Counter::Plain(at) => (at, false),
         Counter::Atomic(at) => (at, true),
     };
     // The register that guards took values apart in is free again, and may be the only one for a
     // far address.
-    let (sequence, base) = match entry.guards.iter().any(takes_temp) {
+    let (sequence, base) = match entry.guards().iter().any(takes_temp) {
         true => (sequence.mov(temp(), counter_at.get()), temp()),
         false => (sequence, counter_at.into()),
     };
@@ -94,7 +94,7 @@ fn one(
         true => sequence.atomic_add(counted, one),
         false => sequence.add_to_memory(counted, one),
     };
-    act(site, sequence, &entry.action.0)
+    act(site, sequence, &entry.action().0)
 }
 
 /// Whether the guard is tested with the help of a free register.

@@ -109,7 +109,7 @@ impl Probe {
     /// What the shared cache keeps of the entry; `None` if the entry says something else than this
     /// probe.
     pub(super) fn keeps(&self, entry: &Entry) -> Option<Kept> {
-        let word = match (&entry.action.0, self.action) {
+        let word = match (&entry.action().0, self.action) {
             (Act::Constant(value), ProbeAction::Constant) => *value,
             (
                 Act::Load { from, field },
@@ -125,7 +125,7 @@ impl Probe {
             _ => return None,
         };
         // protection: shared-entries-have-the-guards-of-the-probe
-        let (last, before) = entry.guards.split_last()?;
+        let (last, before) = entry.guards().split_last()?;
         (before == self.guards.as_slice()).then_some(())?;
         let (compared, to) = match &last.0 {
             Test::Equal { value, to } => (*value, *to),

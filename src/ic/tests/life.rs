@@ -212,7 +212,7 @@ fn the_most_recent_is_tested_first() {
         .cache
         .entries()
         .iter()
-        .map(|(entry, _)| entry.keys[0].get())
+        .map(|(entry, _)| entry.keys()[0].get())
         .collect();
     assert_eq!(keys, [2, 1, 0]);
 }
@@ -449,7 +449,10 @@ fn chains_are_put_in_the_order_of_their_hits_where_that_pays() {
     let caches = lab.caches.attach_all(&lab.engine, GET).unwrap();
     (0..3).for_each(|shape| lab.read_everywhere(shape));
     let shapes = |cache: &Cache| {
-        let keys = cache.entries().into_iter().map(|(entry, _)| entry.keys[0].get());
+        let keys = cache
+            .entries()
+            .into_iter()
+            .map(|(entry, _)| entry.keys()[0].get());
         keys.collect::<Vec<_>>()
     };
     assert_eq!(shapes(&caches[0]), [2, 1, 0], "the last one learnt first");
