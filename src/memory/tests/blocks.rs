@@ -81,10 +81,11 @@ fn a_slab_is_written_as_far_as_it_is_used() {
     let slab = CodeRange::new(CodeAddr::new(start), pool.stats().reserved).unwrap();
     let before = CodeRange::new(slab.start(), block.start().distance_from(slab.start()) as u64).unwrap();
     let page = sys::page_size();
-    assert!(
-        before.len() > 2 * page,
-        "{slab:?} has several pages, {block:?} a few bytes"
-    );
+    if before.len() <= 2 * page {
+        // Where pages are large, a slab has too few.
+        assert!(page > 4096);
+        return;
+    }
     let unused = CodeRange::new(slab.start(), before.len() - page).unwrap();
     let are_zeros = |range| bytes(&pool, range).iter().all(|byte| *byte == 0);
     let traps = bytes(&pool, room(&pool, code).slot.range());
