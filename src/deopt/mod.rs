@@ -67,7 +67,7 @@
 //! (64 KiB are enough; the 8 KiB that std gives its threads are not, with AVX-512). In a block it takes
 //! 16 bytes of code on x86-64, 32 on AArch64, 40 on PowerPC64, 48 on RISC-V and 56 on SystemZ, and an
 //! entry of 24 bytes in its block's table. It is longer where instructions of the site are moved into
-//! it (32 or 56 bytes on x86-64); and on its own where these are too many, where the site's end is out
+//! it (24, 32 or 56 bytes on x86-64); and on its own where these are too many, where the site's end is out
 //! of its reach, and in mirrors.
 
 #![allow(unsafe_code)]

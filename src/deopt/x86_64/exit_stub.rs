@@ -12,8 +12,8 @@
 //! No instruction passes the context. The call ends in its distance to the word with the capture routine's
 //! address; the routine reads that distance, and finds the context in the word before.
 //!
-//! In a block the two addresses are in front of all exit stubs, which are 16 bytes each, and 32 or 56
-//! where they execute what the site held.
+//! In a block the two addresses are in front of all exit stubs, which are 16 bytes each, and 24, 32 or
+//! 56 where they execute what the site held.
 
 use alloc::vec::Vec;
 
@@ -43,8 +43,8 @@ pub(in crate::deopt) const STACK: [StackAt; 3] = [
 ];
 
 /// In a block. Rooms are as short as they can be: page faults of memory for exit stubs are a sixth of
-/// invalidating many functions, and an exit saves kilobytes. 11 bytes enter, 5 jump. 32 bytes have room
-/// for 16 more, as LLVM's call; 56 for 40, as most shadows.
+/// invalidating many functions, and an exit saves kilobytes. 11 bytes enter, 5 jump. 24 bytes have room
+/// for 8 more, as short shadows; 32 for 16, as LLVM's call; 56 for 40.
 pub(in crate::deopt) const IN_BLOCK: InBlock = InBlock {
     form: BlockForm { shared: 16, room: 16 },
     moving: &[
