@@ -567,7 +567,8 @@ impl GateTemplate {
     /// Whether what is in this gate is among what was noted.
     #[inline]
     fn is_among(&self, noted: &[Option<Box<[u8]>>], old: &[u8]) -> bool {
-        noted.iter().any(|noted| match noted {
+        // The last first: what a site held before it got its first jump was noted before.
+        noted.iter().rev().any(|noted| match noted {
             None => self.is_jump(old),
             Some(bytes) => *old == **bytes,
         })
