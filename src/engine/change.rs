@@ -598,8 +598,7 @@ impl ChangeSet {
         self.modules.pop()
     }
 
-    /// Brings the changes into their order and finds what they are together. `stopped` is how
-    /// threads learn of changes for which the world is stopped.
+    /// Brings the changes into their order and finds what they are together.
     ///
     /// # Errors
     /// [`Error::SiteInvalidated`]: nothing of what was asked for can be done;

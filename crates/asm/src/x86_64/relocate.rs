@@ -152,7 +152,8 @@ fn is_nop(one: &Instruction) -> bool {
 }
 
 /// What [`relocate`] makes of these where all distances have four bytes. `None` where one is no instruction, or
-/// is encoded anew.
+/// has no form with such a distance. Those that branch among themselves are encoded anew, and may be longer:
+/// an exit stub that has too little room for them is made on its own.
 pub(crate) fn moved(bytes: &[u8]) -> Option<Moved> {
     let (mut len, mut same) = (0, true);
     let mut moved = Moved { len, same };
