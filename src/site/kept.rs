@@ -89,7 +89,7 @@ const AT_ONCE: usize = 8;
 /// The sites of a module, in ascending address.
 ///
 /// In this order, so that what a lookup needs is in the first two lines, with the count of the
-/// module's handles.
+/// module's handles and the way to what else it keeps.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Sites {
