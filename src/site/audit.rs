@@ -258,16 +258,18 @@ impl<'p> RecordAudit<'p> {
                         continue;
                     }
                 };
-                let shape = match shape(&candidate) {
-                    Ok(Some(shape)) => shape,
+                // Referred to: a copy waits for the stores of its parts, a thirtieth of a registration.
+                let told = shape(&candidate);
+                let shape = match told {
+                    Ok(Some(ref shape)) => shape,
                     Ok(None) => continue,
                     Err(error) => {
                         refuse(error)?;
                         continue;
                     }
                 };
-                let audited = audit_convention(parts, &shape, name)
-                    .and_then(|()| audit_record(&candidate, &shape, function, next, found));
+                let audited = audit_convention(parts, shape, name)
+                    .and_then(|()| audit_record(&candidate, shape, function, next, found));
                 match audited {
                     Ok(bytes) => {
                         let overhang = u8::try_from(bytes.all.len() - shape.reserved().as_usize());
@@ -275,7 +277,7 @@ impl<'p> RecordAudit<'p> {
                         let reference = parts.maps.reference(map, record);
                         let site =
                             SiteEntry::new(record.id(), candidate.addr, Some(reference), index, overhang);
-                        found.push_audited(site, &shape, bytes)?;
+                        found.push_audited(site, shape, bytes)?;
                     }
                     Err(error) => refuse(error)?,
                 }

@@ -424,8 +424,8 @@ struct SiteForms {
 impl SiteForms {
     fn number(&mut self, form: SiteForm) -> u32 {
         // Mostly that of the last one.
-        if let Some((_, number)) = self.last.filter(|(last, _)| *last == form) {
-            return number;
+        if let Some((_, number)) = self.last.as_ref().filter(|(last, _)| *last == form) {
+            return *number;
         }
         let next = self.all.len() as u32;
         let number = *self.numbers.entry(form).or_insert(next);

@@ -83,6 +83,9 @@ fn granules(sites: impl Iterator<Item = (CodeAddr, Len)>) -> impl Iterator<Item 
     (0..).zip(sites).flat_map(of_site)
 }
 
+/// How many sites' IDs are looked up in one go.
+const WARMED: usize = 16;
+
 /// Whatever forgets a module, or the last site of an ID, takes it out of all lists.
 const LISTED: &str = "what is listed is there";
 
@@ -144,8 +147,12 @@ impl SiteTable {
             self.by_granule.insert(granule, at(index));
         }
         self.by_id.reserve(sites.len());
-        for (index, site) in (0..).zip(sites) {
-            self.add(site.id, at(index));
+        let mut indices = 0..;
+        for some in sites.chunks(WARMED) {
+            some.iter().for_each(|site| self.by_id.warm(site.id.get()));
+            for (site, index) in some.iter().zip(&mut indices) {
+                self.add(site.id, at(index));
+            }
         }
     }
 

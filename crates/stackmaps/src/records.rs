@@ -36,7 +36,9 @@ impl<'a> Records<'a> {
         match self.version {
             Version::Flat(dialect) => {
                 let Bytes { data, endian } = self.bytes;
-                arrays::read_record(data, endian, dialect, self.parts, self.at)
+                // Taken apart: passed on as it is, it has all records made in memory and copied from there.
+                let (record, end) = arrays::read_record(data, endian, dialect, self.parts, self.at)?;
+                Some((record, end))
             }
             version => Record::read(self.bytes, version, self.at),
         }
