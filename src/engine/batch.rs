@@ -336,7 +336,7 @@ impl SiteBatch {
                 // protection: sites-of-failed-batches-have-states
                 let index = states.index_of(&site, || Ok(())).ok();
                 let index = index.or_abort("a site of a batch is like one that has a state");
-                let mut change = SiteChange::room();
+                let mut change = SiteChange::ROOM;
                 change.site = site.key();
                 change.index = index;
                 change.range = site.range();

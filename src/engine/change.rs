@@ -107,28 +107,26 @@ pub(super) struct SiteChange {
 const _: () = assert!(size_of::<SiteChange>() <= 128);
 
 impl SiteChange {
-    /// Room for one, before it is written.
-    #[inline]
-    pub(super) fn room() -> Self {
-        Self {
-            site: SiteKey {
-                module: ModuleId(0),
-                index: 0,
-            },
-            module: 0,
-            index: StateIndex::new(0),
-            version: 0,
-            installed: Held::Original(OriginalIndex::default()),
-            range: CodeRange::default(),
-            old_stub: OldStub::None,
-            status: Status::Original,
-            used: Len::default(),
-            exit_stubs: ExitStubList::new(),
-            until_run: false,
-            exchange: None,
-            fate: None,
-        }
-    }
+    /// Room for one, before it is written. A constant, which is copied without waiting for its parts to be
+    /// stored: a fortieth of a patch.
+    pub(super) const ROOM: Self = Self {
+        site: SiteKey {
+            module: ModuleId(0),
+            index: 0,
+        },
+        module: 0,
+        index: StateIndex::FIRST,
+        version: 0,
+        installed: Held::Original(OriginalIndex::FIRST),
+        range: CodeRange::new(CodeAddr::new(0), 0).expect("nothing is in the address space"),
+        old_stub: OldStub::None,
+        status: Status::Original,
+        used: Len::new(0),
+        exit_stubs: ExitStubList::new_const(),
+        until_run: false,
+        exchange: None,
+        fate: None,
+    };
 
     /// What orders the changes of a transaction.
     fn order(&self) -> (bool, CodeAddr) {
@@ -485,7 +483,7 @@ impl ChangeSet {
     /// thirtieth of an invalidation.
     #[inline]
     pub(super) fn next_change(&mut self) -> &mut SiteChange {
-        self.changes.push(SiteChange::room());
+        self.changes.push(SiteChange::ROOM);
         self.changes.last_mut().expect("one has just been added")
     }
 

@@ -277,6 +277,7 @@ impl ChangeSet {
 
     /// What happens while the world is stopped. It neither allocates nor frees: see
     /// [`super::fault`].
+    #[inline(always)] // Called, a patch takes a thirtieth longer.
     fn apply_while(&mut self, shared: &Shared, states: &States, stopped: &Stopped) -> Outcome {
         // Not before: only now does no thread start to run code that had not been run.
         // protection: stopped-before-the-check

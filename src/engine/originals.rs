@@ -24,6 +24,10 @@ use patchpoint_asm::backend_of;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OriginalIndex(u32);
 
+impl OriginalIndex {
+    pub(super) const FIRST: Self = Self(0);
+}
+
 /// What sites hold that have not been changed.
 #[derive(Default)]
 pub(super) struct Originals {

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::LazyLock;
 
 use super::batch::{self, Filling};
-use super::change::{ChangeSet, OldStub, SiteChange};
+use super::change::{ChangeSet, OldStub};
 use super::commit::Prepared;
 use super::exit_stub::{ExitStub, ExitStubKind, ExitStubList};
 use super::exits::{ExitResumption, ExitRooms, WantedExit};
@@ -118,13 +118,37 @@ fn change_alone(
     let mut preparation = Preparation::new(shared, states, index, &site, grace_period, room);
     match preparation.change(request) {
         Ok(Some(used)) => {
-            let old = &preparation.old.bytes;
             let filling = match may_open.is_some_and(|left| set.open.may_open(left)) {
                 true => preparation.filling(request),
                 false => None,
             };
-            preparation.finish(index, used, set.next_change());
-            set.add(&site, old)?;
+            // Each part to its place: as a whole it would be copied first, by a call.
+            let Preparation {
+                old,
+                state,
+                new,
+                gate,
+                exchange,
+                exit_stubs,
+                until_run,
+                ..
+            } = preparation;
+            let change = set.next_change();
+            change.site = site.key();
+            change.index = index;
+            change.version = state.version();
+            change.range = gate.unwrap_or(state.lasting.range);
+            change.old_stub = match &old.stub {
+                None => OldStub::None,
+                Some(stub) => OldStub::of(stub, &new, exchange.is_some()),
+            };
+            change.status = new.status;
+            change.installed = Held::Own(new);
+            change.used = used;
+            change.exit_stubs = exit_stubs;
+            change.until_run = until_run;
+            change.exchange = exchange;
+            set.add(&site, &old.bytes)?;
             if let Some(filling) = filling {
                 set.open_batch(&site, states, (request, &filling));
             }
@@ -249,26 +273,6 @@ impl<'a> Preparation<'a> {
             exchange: None,
             gate: None,
         }
-    }
-
-    /// Writes the change that was prepared, as a part of its transaction.
-    #[inline(always)] // A call of its own copies what was prepared.
-    fn finish(self, index: StateIndex, used: Len, change: &mut SiteChange) {
-        let (old, installed) = (self.old, self.new);
-        change.site = self.site.key();
-        change.index = index;
-        change.version = self.state.version();
-        change.range = self.gate.unwrap_or(self.state.lasting.range);
-        change.old_stub = match &old.stub {
-            None => OldStub::None,
-            Some(stub) => OldStub::of(stub, &installed, self.exchange.is_some()),
-        };
-        change.status = installed.status;
-        change.installed = Held::Own(installed);
-        change.used = used;
-        change.exit_stubs = self.exit_stubs;
-        change.until_run = self.until_run;
-        change.exchange = self.exchange;
     }
 
     /// Frees what was allocated for a change that is not made.

@@ -22,6 +22,8 @@ use crate::site::{Module, Site, SiteKey};
 pub(super) struct StateIndex(u32);
 
 impl StateIndex {
+    pub(super) const FIRST: Self = Self(0);
+
     pub(super) fn new(number: usize) -> Self {
         // No site has a state of less than a hundred bytes.
         let number = u32::try_from(number).ok();

@@ -357,14 +357,17 @@ impl Module {
     pub(crate) fn handle(&self, index: u32) -> Site {
         Site {
             module: self.clone(),
-            index,
+            index: index.into(),
         }
     }
 
     /// The site of a number that one of its has, by this handle.
     #[inline]
     pub(crate) fn into_site(self, index: u32) -> Site {
-        Site { module: self, index }
+        Site {
+            module: self,
+            index: index.into(),
+        }
     }
 
     /// The same, of which `kept` becomes the handle of the module if it is one: to count them up and
@@ -373,7 +376,10 @@ impl Module {
     pub(super) fn handle_by(&self, kept: &mut Option<Self>, index: u32) -> Site {
         // protection: a-kept-handle-is-of-this-module
         match kept.take_if(|kept| kept.is_same(self)) {
-            Some(module) => Site { module, index },
+            Some(module) => Site {
+                module,
+                index: index.into(),
+            },
             None => self.handle(index),
         }
     }
@@ -397,29 +403,32 @@ impl fmt::Debug for Module {
 #[derive(Clone)]
 pub struct Site {
     module: Module,
-    index: u32,
+    /// Its number, as wide as the handle. A word that is loaded waits for the store of its half: a fortieth
+    /// of a patch.
+    index: u64,
 }
 
 impl Site {
     #[inline]
     fn form(&self) -> &SiteForm {
-        self.module.0.sites.form_of(self.index)
+        self.module.0.sites.form_of(self.index())
     }
 
     fn origin(&self) -> &Origin {
-        self.module.0.sites.origin(self.index)
+        self.module.0.sites.origin(self.index())
     }
 
     /// Its number among its module's.
     #[inline]
     pub(crate) fn index(&self) -> u32 {
-        self.index
+        // It was one.
+        self.index as u32
     }
 
     /// Another handle of it, of which `kept` becomes the handle of the module if it is one.
     #[inline]
     pub(crate) fn handle_by(&self, kept: &mut Option<Module>) -> Self {
-        self.module.handle_by(kept, self.index)
+        self.module.handle_by(kept, self.index())
     }
 
     /// The handle of its module that it was.
@@ -432,7 +441,7 @@ impl Site {
     /// counting the handles of the module.
     #[inline]
     pub(crate) fn go_to(&mut self, index: u32) {
-        self.index = index;
+        self.index = index.into();
     }
 
     /// The site's name in its engine.
@@ -440,20 +449,20 @@ impl Site {
     pub fn key(&self) -> SiteKey {
         SiteKey {
             module: self.module.id(),
-            index: self.index,
+            index: self.index(),
         }
     }
 
     /// The ID of its record, or the one that the runtime chose for it. Not unique.
     #[must_use]
     pub fn id(&self) -> RecordId {
-        self.module.0.id(self.index)
+        self.module.0.id(self.index())
     }
 
     /// The address of its first byte.
     #[must_use]
     pub fn addr(&self) -> CodeAddr {
-        self.module.0.sites.addr(self.index)
+        self.module.0.sites.addr(self.index())
     }
 
     /// The number of its bytes.
@@ -465,7 +474,7 @@ impl Site {
     /// All its bytes.
     #[must_use]
     pub fn range(&self) -> CodeRange {
-        self.module.0.sites.range(self.index)
+        self.module.0.sites.range(self.index())
     }
 
     /// The instructions that were there when it was registered: the reserved bytes, and of a
@@ -484,7 +493,7 @@ impl Site {
     /// differ in their addresses, IDs and what their records say of values.
     #[inline]
     pub(crate) fn form_key(&self) -> (ModuleId, u32) {
-        (self.module.id(), self.module.0.sites.form_number(self.index))
+        (self.module.id(), self.module.0.sites.form_number(self.index()))
     }
 
     /// Whether a module's site of that number is like it: they differ in their addresses, IDs and what their records say of
@@ -509,13 +518,13 @@ impl Site {
 
     /// The memory in which it is.
     pub(crate) fn memory(&self) -> Result<&Arc<dyn CodeMemory>> {
-        self.module.memory_of(self.index)
+        self.module.memory_of(self.index())
     }
 
     /// The same for who knows its address.
     #[inline]
     pub(crate) fn memory_at(&self, addr: CodeAddr) -> Result<&Arc<dyn CodeMemory>> {
-        self.module.memory_at((self.index, addr))
+        self.module.memory_at((self.index(), addr))
     }
 
     /// The bytes that are there now.
@@ -594,18 +603,18 @@ impl Site {
     /// of what was told. `None` for a site that has none.
     #[must_use]
     pub fn record(&self) -> Option<(Record<'_>, Constants<'_>)> {
-        self.module.0.record(self.index)
+        self.module.0.record(self.index())
     }
 
     /// Whether its record says the same is live as one of that version does that has so many locations
     /// and these [bytes](Record::live_bytes).
     pub(crate) fn has_record_like(&self, alike: (Version, u16, &[u8])) -> bool {
-        self.module.0.has_record_like(self.index, alike)
+        self.module.0.has_record_like(self.index(), alike)
     }
 
     /// Whether it has a record.
     pub(crate) fn has_record(&self) -> bool {
-        self.module.0.maps_of(self.index).is_some()
+        self.module.0.maps_of(self.index()).is_some()
     }
 
     /// Where its patchable jump is, or would be if its module were
