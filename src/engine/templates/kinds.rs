@@ -52,7 +52,7 @@ type Words = SmallVec<[u64; 16]>;
 /// differs from the one before. With them, a site's first patch in a large transaction takes an eighth
 /// more.
 struct KnownSite {
-    /// With that the next two are the same.
+    /// With that the next two are the same. Of the last site that was like it.
     form: (ModuleId, u32),
     shape: CallShape,
     trusts_live_outs: bool,
@@ -85,19 +85,24 @@ impl KnownSite {
     }
 
     /// Whether a site is of the same kind, at first sight.
-    fn is_like(&self, site: &Site, jump: Option<PatchableJump>) -> bool {
+    fn is_like(&mut self, site: &Site, jump: Option<PatchableJump>) -> bool {
         let has_record = match self.record {
             // protection: the-kind-before-is-of-the-same-record
             Some((version, locations)) => site.has_record_like((version, locations, &self.live)),
             None => !site.has_record(),
         };
+        let form = site.form_key();
         let has_shape = || {
             let trusts_live_outs = site.module().trusts_live_outs();
             self.shape == site.shape() && self.trusts_live_outs == trusts_live_outs
         };
-        has_record
-            && (self.form == site.form_key() || has_shape())
-            && self.jump == jump.map(|jump| [jump.offset, jump.len])
+        let is_like = has_record
+            && (self.form == form || has_shape())
+            && self.jump == jump.map(|jump| [jump.offset, jump.len]);
+        if is_like {
+            self.form = form;
+        }
+        is_like
     }
 }
 
@@ -105,7 +110,7 @@ impl SiteKinds {
     /// The number of a site's kind, if it is known or can be. Live sites are of the same kind if
     /// their patchable jumps lie alike.
     pub(in crate::engine) fn of(&mut self, site: &Site, jump: Option<PatchableJump>) -> Option<u32> {
-        if let Some(last) = &self.last_site {
+        if let Some(last) = &mut self.last_site {
             if last.is_like(site, jump) {
                 return Some(last.number);
             }
