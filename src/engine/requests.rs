@@ -226,7 +226,7 @@ impl<'s> Requests<'s> for AllOfId<'s> {
 }
 
 /// So many modules are warmed before the first of them is asked. Without, a thousand functions of 500 modules take a
-/// twelfth longer.
+/// twelfth longer; in one pass, where each waits for what it finds the rest through, a thirtieth.
 const WARMED: usize = 32;
 
 /// Sites to be invalidated, by those that follow each other in a module. No site is there twice.
@@ -245,6 +245,7 @@ impl<'s> Requests<'s> for Invalidations<'_> {
     ) -> Boxed<()> {
         let request = (Request::Invalidate, IfInvalid::Refuse);
         for some in self.0.chunks(WARMED) {
+            some.iter().for_each(|(module, _)| module.touch());
             some.iter().for_each(|(module, sites)| module.warm(sites.start));
             for (module, sites) in some {
                 try_each_of((module, &mut None), sites.clone(), request, &mut take)?;

@@ -330,6 +330,12 @@ impl Module {
         self.0.sites.alike(other, sites)
     }
 
+    /// Reads the first of it, through which the rest is found, as [`warm`](Self::warm) does behind it.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        black_box(self.is_released());
+    }
+
     /// Reads what a change of a site asks its module first. Of many modules one right after the other: the processor
     /// fetches what is in no cache of several at a time, and does not wait for it when it is needed.
     #[inline]
