@@ -39,7 +39,7 @@ use crate::error::Fate;
 use crate::invariant::OrAbort;
 use crate::memory::short::{self, Bytes};
 use crate::memory::{self, Alias, CodeMemory, PageRun};
-use crate::publish::{CoarseTime, Level, QuiescentState, Stopped};
+use crate::publish::{CoarseTime, Level, Publisher, QuiescentState, Stopped};
 use crate::site::{Module, ModuleId, Site, SiteKey};
 
 /// Which of the two states of a changed site.
@@ -492,7 +492,7 @@ impl ChangeSet {
     /// # Errors
     /// [`memory::Error::OutsideMemory`](crate::memory::Error::OutsideMemory) for a site whose pages do not exist.
     #[inline(always)] // Called, it copies the change once more.
-    pub(super) fn add(&mut self, site: &Site, old: &Bytes) -> Boxed<()> {
+    pub(super) fn add(&mut self, site: &Site, old: &Bytes, publisher: &Publisher) -> Boxed<()> {
         let module = self.number_of_module(site);
         let (change, before) = self.changes.split_last_mut().expect("one has just been added");
         change.module = module;
@@ -510,10 +510,12 @@ impl ChangeSet {
                 self.notes_traps |= exchange.notes_trap();
             }
         }
-        let exit_stubs = change.exit_stubs.iter().map(ExitStub::range);
-        let stub = change.to_install().stub.iter().map(|stub| stub.slot.range());
-        for range in exit_stubs.chain(stub) {
-            publish_too(&mut self.of_stubs, range);
+        if publisher.takes_ranges() {
+            let exit_stubs = change.exit_stubs.iter().map(ExitStub::range);
+            let stub = change.to_install().stub.iter().map(|stub| stub.slot.range());
+            for range in exit_stubs.chain(stub) {
+                publish_too(&mut self.of_stubs, range);
+            }
         }
         let (writes, ranges) = (&mut self.writes, &mut self.ranges);
         note(&mut self.memories, (writes, ranges), (site, change), old)

@@ -148,7 +148,7 @@ fn change_alone(
             change.exit_stubs = exit_stubs;
             change.until_run = until_run;
             change.exchange = exchange;
-            set.add(&site, &old.bytes)?;
+            set.add(&site, &old.bytes, &shared.publisher)?;
             if let Some(filling) = filling {
                 set.open_batch(&site, states, (request, &filling));
             }
