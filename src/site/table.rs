@@ -83,7 +83,8 @@ fn granules(sites: impl Iterator<Item = (CodeAddr, Len)>) -> impl Iterator<Item 
     (0..).zip(sites).flat_map(of_site)
 }
 
-/// How many sites' IDs are looked up in one go.
+/// So many IDs are warmed before the first of them is added. Without, registering 100,000 records takes a twenty-fifth
+/// longer.
 const WARMED: usize = 16;
 
 /// Whatever forgets a module, or the last site of an ID, takes it out of all lists.
