@@ -330,7 +330,8 @@ pub(super) struct ChangeSet {
     pub(super) ranges: Vec<CodeRange>,
     /// How many of these are of sites.
     pub(super) of_sites: usize,
-    /// What is published of stubs and exit stubs, until that is behind what is of sites.
+    /// What is published of stubs and exit stubs, until that is behind what is of sites; nothing where no cache is
+    /// maintained.
     pub(super) of_stubs: Vec<CodeRange>,
     /// Whether the changes are in their order as they were added.
     is_sorted: bool,

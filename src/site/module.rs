@@ -330,22 +330,18 @@ impl Module {
         self.0.sites.alike(other, sites)
     }
 
-    /// Reads the first of it, through which the rest is found, as [`warm`](Self::warm) does behind it.
+    /// Reads the first of what a change asks it, through which [`warm`](Self::warm) finds the rest.
     #[inline]
     pub(crate) fn touch(&self) {
         black_box(self.is_released());
     }
 
-    /// Reads what a change of a site asks its module first. Of many modules one right after the other: the processor
+    /// Reads what else a change of a site asks its module. Of many modules one right after the other: the processor
     /// fetches what is in no cache of several at a time, and does not wait for it when it is needed.
     #[inline]
     pub(crate) fn warm(&self, index: u32) {
         let memory = self.memory_of(index).ok().and_then(|memory| memory.as_alias());
-        black_box((
-            self.is_released(),
-            self.form_number_of(index),
-            memory.map(Alias::range),
-        ));
+        black_box((self.form_number_of(index), memory.map(Alias::range)));
     }
 
     /// The number of the form of a site, if it has one: of sites with one number, each is like the others.
