@@ -392,7 +392,7 @@ impl Default for ChangeSet {
             invalidated: Vec::new(),
             found: FirstFault::default(),
             exposed: false,
-            time: CoarseTime::default(),
+            time: CoarseTime::EPOCH,
             prepared: Duration::ZERO,
         }
     }
@@ -417,12 +417,12 @@ fn note(
     let at = change.range.start();
     writes.extend(iter::once_with(|| SiteWrite {
         at,
-        old: short::empty(),
-        new: short::empty(),
+        old: short::ROOM,
+        new: short::ROOM,
     }));
     if let Some(write) = writes.last_mut() {
-        short::become_of(&mut write.old, old);
-        short::become_of(&mut write.new, new);
+        short::assign(&mut write.old, old);
+        short::assign(&mut write.new, new);
     }
     if let Some(exchange) = &change.exchange {
         ranges.push(exchange.range());

@@ -22,7 +22,7 @@ use crate::addr::CodeAddr;
 use crate::error::SiteName;
 use crate::memory::short::{self, Bytes};
 use crate::publish::CoarseTime;
-use crate::site::SiteKey;
+use crate::site::{ModuleId, SiteKey};
 
 /// How many changes are kept where nothing else is asked for.
 pub(super) const CAPACITY: usize = 1024;
@@ -146,9 +146,10 @@ impl Journal {
                     // 64 sites.
                     self.ring.reserve(self.capacity.min(CAPACITY));
                 }
-                self.ring.push(RingEntry::without_bytes(number, time, &record));
-                let last = self.ring.last_mut().expect("one has just been added");
-                last.put_bytes(&record);
+                self.ring.push(RingEntry::ROOM);
+                let last = self.ring.last_mut();
+                last.expect("one has just been added")
+                    .become_that_of(number, time, &record);
                 continue;
             }
             // Of a ring that can hold none, all changes are too many.
@@ -236,20 +237,20 @@ fn one_of(all: &[u8], (at, count): (usize, usize)) -> &[u8] {
 }
 
 impl RingEntry {
-    /// That of a change, whose bytes are [put](Self::put_bytes) where it stays.
-    #[inline]
-    fn without_bytes(number: u64, time: CoarseTime, record: &Record<'_>) -> Self {
-        Self {
-            number,
-            generation: record.generation,
-            site: record.site,
-            addr: record.addr,
-            became: record.became,
-            before: short::empty(),
-            after: short::empty(),
-            time,
-        }
-    }
+    /// Room for one. A constant, which is copied without waiting for its parts to be stored.
+    const ROOM: Self = Self {
+        number: 0,
+        generation: 0,
+        site: SiteKey {
+            module: ModuleId(0),
+            index: 0,
+        },
+        addr: CodeAddr::new(0),
+        became: Status::Original,
+        before: short::ROOM,
+        after: short::ROOM,
+        time: CoarseTime::EPOCH,
+    };
 
     /// Becomes that of another change.
     #[inline]
@@ -260,12 +261,6 @@ impl RingEntry {
         self.site = record.site;
         self.addr = record.addr;
         self.became = record.became;
-        self.put_bytes(record);
-    }
-
-    /// Puts the bytes of that change.
-    #[inline]
-    fn put_bytes(&mut self, record: &Record<'_>) {
         short::assign(&mut self.before, record.before);
         short::assign(&mut self.after, record.after);
     }

@@ -14,12 +14,9 @@ use smallvec::SmallVec;
 /// The bytes of a site, or to be put there. Most have as many as this, or fewer.
 pub(crate) type Bytes = SmallVec<[u8; 32]>;
 
-/// A list of no bytes yet, to be copied to where it stays. All of its room is written: where it is not,
-/// a copy of it waits for what was written there before.
-#[inline]
-pub(crate) fn empty() -> Bytes {
-    Bytes::from_buf_and_len([0; 32], 0)
-}
+/// Room for as many bytes as most sites hold, to be copied to where it stays. A constant: what is made on the
+/// stack is stored in parts, for all of which a copy waits.
+pub(crate) const ROOM: Bytes = Bytes::from_const([0; 32]);
 
 /// A list of these bytes.
 #[inline]

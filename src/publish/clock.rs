@@ -6,13 +6,16 @@ use std::time::SystemTime;
 
 /// The time as of the system's last tick. Taking it is a memory access, where the exact time takes
 /// as long as a good part of a commit, as that asks the hardware.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct CoarseTime(imp::Time);
 
 impl CoarseTime {
+    /// The beginning of 1970.
+    pub(crate) const EPOCH: Self = Self(imp::EPOCH);
+
     #[cfg(test)]
     pub(crate) fn now() -> Self {
-        let mut now = Self::default();
+        let mut now = Self::EPOCH;
         now.take();
         now
     }
@@ -36,14 +39,10 @@ mod imp {
     #[derive(Clone, Copy)]
     pub(super) struct Time(libc::timespec);
 
-    impl Default for Time {
-        fn default() -> Self {
-            Self(libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            })
-        }
-    }
+    pub(super) const EPOCH: Time = Time(libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    });
 
     #[inline]
     pub(super) fn take(time: &mut Time) {
@@ -67,11 +66,7 @@ mod imp {
     #[derive(Clone, Copy)]
     pub(super) struct Time(SystemTime);
 
-    impl Default for Time {
-        fn default() -> Self {
-            Self(SystemTime::UNIX_EPOCH)
-        }
-    }
+    pub(super) const EPOCH: Time = Time(SystemTime::UNIX_EPOCH);
 
     pub(super) fn take(time: &mut Time) {
         time.0 = SystemTime::now();

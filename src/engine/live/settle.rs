@@ -173,7 +173,7 @@ fn settle(shared: &Shared, states: &mut States) -> Result<Settled> {
         epoch = Some(begun);
     }
     ranges.clear();
-    let (mut stubs, mut time) = (Vec::with_capacity(ready.len()), CoarseTime::default());
+    let (mut stubs, mut time) = (Vec::with_capacity(ready.len()), CoarseTime::EPOCH);
     time.take();
     each(&mut ready, states, &mut keep_first, |one, states| {
         one.open(states)?;
