@@ -155,7 +155,7 @@ pub enum AddressAsTarget {}
 /// struct ExitStubs;
 /// impl Exits for ExitStubs {
 /// #   fn handles(&self, _: Role) -> bool { true }
-/// #   fn bound(&self, _: &Site, _: Role, _: ExitResumption<'_>) -> Result<Len> { Ok(Len::new(0)) }
+/// #   fn bound(&self, _: &Site, _: Role, _: &ExitResumption<'_>) -> Result<Len> { Ok(Len::new(0)) }
 /// #   fn encode(&self, _: &ExitRequest<'_>) -> Result<ExitCode> { todo!() }
 /// #   fn check_leavable(&self, _: &Site) -> Result<()> { Ok(()) }
 /// #   fn forget(&self, _: ModuleId) {}
@@ -166,7 +166,7 @@ pub enum AddressAsTarget {}
 /// struct ExitStubs;
 /// unsafe impl Exits for ExitStubs {
 /// #   fn handles(&self, _: Role) -> bool { true }
-/// #   fn bound(&self, _: &Site, _: Role, _: ExitResumption<'_>) -> Result<Len> { Ok(Len::new(0)) }
+/// #   fn bound(&self, _: &Site, _: Role, _: &ExitResumption<'_>) -> Result<Len> { Ok(Len::new(0)) }
 /// #   fn encode(&self, _: &ExitRequest<'_>) -> Result<ExitCode> { todo!() }
 /// #   fn check_leavable(&self, _: &Site) -> Result<()> { Ok(()) }
 /// #   fn forget(&self, _: ModuleId) {}

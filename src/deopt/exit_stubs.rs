@@ -138,12 +138,12 @@ unsafe impl Exits for ExitStubs {
         self.handler(role).is_some()
     }
 
-    fn bound(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Result<Len> {
+    fn bound(&self, site: &Site, role: Role, resumption: &ExitResumption<'_>) -> Result<Len> {
         let live_registers = match self.live_registers && role == Role::Miss {
             true => live_registers::max_len(&site.context(&[]))?,
             false => None,
         };
-        Ok(live_registers.unwrap_or_else(|| max_len(site.module().arch(), &resume(site, resumption))))
+        Ok(live_registers.unwrap_or_else(|| max_len(site.module().arch(), &resume(site, *resumption))))
     }
 
     fn encode(&self, request: &ExitRequest<'_>) -> Result<ExitCode> {
@@ -194,7 +194,7 @@ unsafe impl Exits for ExitStubs {
         &self,
         site: &Site,
         role: Role,
-        resumption: ExitResumption<'_>,
+        resumption: &ExitResumption<'_>,
     ) -> Option<(BlockForm, &dyn ExitBlocks)> {
         let is_here = self.mirrored.is_none() && Arch::host() == Some(site.module().arch());
         let can_be = is_here && !self.saves_live_registers(site, role);

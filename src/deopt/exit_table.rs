@@ -115,9 +115,9 @@ impl BlockExits {
     }
 
     /// The form of the blocks for exit stubs that resume so; `None` where no room is as long.
-    pub(super) fn form(resumption: ExitResumption<'_>) -> Option<BlockForm> {
+    pub(super) fn form(resumption: &ExitResumption<'_>) -> Option<BlockForm> {
         let in_block = Self::in_block();
-        match resumption {
+        match *resumption {
             ExitResumption::At(_) => Some(in_block.form),
             ExitResumption::Displaced { bytes, moved } => {
                 let len = moved.map_or(bytes.len(), |moved| moved.len);
@@ -468,7 +468,7 @@ mod tests {
     fn what_a_site_held_is_in_the_shortest_room_that_holds_it() {
         let room = |bytes: &[u8]| {
             let moved = backend_of(host()).moved(bytes);
-            BlockExits::form(ExitResumption::Displaced { bytes, moved }).map(|form| form.room)
+            BlockExits::form(&ExitResumption::Displaced { bytes, moved }).map(|form| form.room)
         };
         // `ret`, a byte each.
         let rooms = [1, 8, 9, 16, 17, 40, 41].map(|len| room(&vec![0xc3; len]));

@@ -8,6 +8,7 @@
 
 use core::any::Any;
 use std::borrow::Cow;
+use std::iter;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -467,18 +468,13 @@ impl Shared {
         near: CodeRange,
         made: &mut ExitStubList,
     ) -> Result<CodeAddr> {
-        let ExitRequest {
-            site,
-            role,
-            resumption,
-            ..
-        } = wanted.request;
-        if let Some(form) = exits.in_blocks(site, role, resumption) {
+        let (site, role) = (wanted.request.site, wanted.request.role);
+        if let Some(form) = exits.in_blocks(site, role, &wanted.request.resumption) {
             if let Some(at) = self.exit_in_block(rooms, form, wanted, near, made)? {
                 return Ok(at);
             }
         }
-        let bound = exits.bound(site, role, resumption)?;
+        let bound = exits.bound(site, role, &wanted.request.resumption)?;
         let slot = self.stubs.alloc(bound, near)?;
         let at = slot.addr();
         wanted.request.at = at;
@@ -549,7 +545,9 @@ impl Shared {
         let Some(room) = filled? else {
             return Ok(None);
         };
-        made.push(wanted.made(ExitStubCode::InRoom(room)));
+        // Where it stays: made on the stack and copied, which waits for its parts to be stored, it is a hundredth of a
+        // first patch.
+        made.extend(iter::once_with(|| wanted.made(ExitStubCode::InRoom(room))));
         Ok(Some(wanted.request.at))
     }
 }
@@ -655,7 +653,7 @@ pub unsafe trait Exits: Send + Sync {
     ///
     /// # Errors
     /// The exit stub cannot be made at any address.
-    fn bound(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Result<Len>;
+    fn bound(&self, site: &Site, role: Role, resumption: &ExitResumption<'_>) -> Result<Len>;
 
     /// The exit stub.
     ///
@@ -670,7 +668,7 @@ pub unsafe trait Exits: Send + Sync {
         &self,
         _site: &Site,
         _role: Role,
-        _resumption: ExitResumption<'_>,
+        _resumption: &ExitResumption<'_>,
     ) -> Option<(BlockForm, &dyn ExitBlocks)> {
         None
     }

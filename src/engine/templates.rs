@@ -522,7 +522,7 @@ impl Template {
             return None;
         }
         let mut contents = Contents::new();
-        self.put(&place, outline, environment, code, &mut contents)?;
+        self.put(place, outline, environment, code, &mut contents)?;
         #[cfg(test)]
         self.damage(code);
         let _stage = latency::enter(Stage::Verify);
@@ -533,7 +533,7 @@ impl Template {
     #[inline(always)] // As `fill`.
     fn put(
         &self,
-        place: &Place,
+        place: Place,
         outline: &Outline,
         environment: &Environment,
         code: &mut [u8],
@@ -554,7 +554,7 @@ impl Template {
     #[inline(never)]
     fn put_bits(
         &self,
-        place: &Place,
+        place: Place,
         outline: &Outline,
         environment: &Environment,
         code: &mut [u8],
@@ -572,7 +572,7 @@ impl Template {
     #[inline(always)] // For each way to put apart.
     fn put_into(
         &self,
-        place: &Place,
+        place: Place,
         outline: &Outline,
         environment: &Environment,
         (code, contents): (&mut [u8], &mut Contents),
@@ -661,7 +661,7 @@ impl LoneBranch<'_> {
         let (hole, are_whole) = (self.hole, self.template.are_whole);
         let copies = copies.chunks_exact_mut(self.template.code().len());
         let filled = copies.zip(places).map_while(|(code, (site, to))| {
-            let distance = distance(hole, &Place::Site(site), to)?;
+            let distance = distance(hole, Place::Site(site), to)?;
             match are_whole {
                 true => hole.put_whole(distance, code)?,
                 false => hole.put(distance, code)?,
@@ -690,7 +690,7 @@ impl LoneBranch<'_> {
 /// The distance of a branch that goes to an address. `None` where the assembler takes another
 /// instruction for what is nearer or farther.
 #[inline]
-fn distance(hole: &Hole, place: &Place, to: CodeAddr) -> Option<u64> {
+fn distance(hole: &Hole, place: Place, to: CodeAddr) -> Option<u64> {
     let from = place.at().get().wrapping_add(u64::from(hole.reach.from));
     let distance = to.get().wrapping_sub(from);
     // protection: distances-of-other-instructions-are-refused

@@ -495,7 +495,7 @@ unsafe impl Exits for CacheExits {
         self.exit_stubs.handles(role)
     }
 
-    fn bound(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Result<Len> {
+    fn bound(&self, site: &Site, role: Role, resumption: &ExitResumption<'_>) -> Result<Len> {
         self.exit_stubs.bound(site, role, resumption)
     }
 
@@ -507,7 +507,7 @@ unsafe impl Exits for CacheExits {
         &self,
         site: &Site,
         role: Role,
-        resumption: ExitResumption<'_>,
+        resumption: &ExitResumption<'_>,
     ) -> Option<(BlockForm, &dyn ExitBlocks)> {
         self.exit_stubs.in_blocks(site, role, resumption)
     }

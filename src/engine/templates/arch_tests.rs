@@ -207,7 +207,7 @@ fn filled(
 ) -> Option<(Bytes, Contents)> {
     let (mut code, mut contents) = (Bytes::new(), Contents::new());
     code.extend_from_slice(template.code());
-    template.put(&place, sequence.outline(), environment, &mut code, &mut contents)?;
+    template.put(place, sequence.outline(), environment, &mut code, &mut contents)?;
     assert!(
         template.checked.admits(place, &code, &contents),
         "{sequence:?} of {:?} at {place:?}: {code:02x?}",

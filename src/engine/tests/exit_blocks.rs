@@ -421,7 +421,7 @@ struct OwnBlock {
 
 impl OwnBlock {
     fn new(exits: &ExitStubs, request: &ExitRequest<'_>, text: &Text) -> Self {
-        let found = exits.in_blocks(request.site, request.role, request.resumption);
+        let found = exits.in_blocks(request.site, request.role, &request.resumption);
         let ((form, blocks), at) = (found.unwrap(), request.at);
         let (_, exits) = blocks.make(form, at, 8);
         Self {

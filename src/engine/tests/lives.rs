@@ -741,7 +741,7 @@ unsafe impl Exits for Forgetful {
         false
     }
 
-    fn bound(&self, _: &Site, _: Role, _: super::super::ExitResumption<'_>) -> Result<Len> {
+    fn bound(&self, _: &Site, _: Role, _: &super::super::ExitResumption<'_>) -> Result<Len> {
         Ok(Len::new(1))
     }
 

@@ -334,7 +334,7 @@ unsafe impl Exits for Slow {
         self.exit_stubs.handles(role)
     }
 
-    fn bound(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Result<Len> {
+    fn bound(&self, site: &Site, role: Role, resumption: &ExitResumption<'_>) -> Result<Len> {
         self.exit_stubs.bound(site, role, resumption)
     }
 

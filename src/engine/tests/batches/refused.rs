@@ -359,7 +359,7 @@ unsafe impl Exits for Picky {
         self.inner.handles(role)
     }
 
-    fn bound(&self, site: &Site, role: Role, resumption: ExitResumption<'_>) -> Result<Len> {
+    fn bound(&self, site: &Site, role: Role, resumption: &ExitResumption<'_>) -> Result<Len> {
         self.inner.bound(site, role, resumption)
     }
 
@@ -371,7 +371,7 @@ unsafe impl Exits for Picky {
         &self,
         site: &Site,
         role: Role,
-        resumption: ExitResumption<'_>,
+        resumption: &ExitResumption<'_>,
     ) -> Option<(BlockForm, &dyn ExitBlocks)> {
         *self.site.lock() = Some(site.clone());
         let (form, _) = self.inner.in_blocks(site, role, resumption)?;
@@ -392,7 +392,7 @@ unsafe impl ExitBlocks for Picky {
     fn make(&self, form: BlockForm, at: CodeAddr, count: u32) -> (Vec<u8>, Arc<dyn ExitBlock>) {
         let site = self.site.lock().take().unwrap();
         let at_end = ExitResumption::At(site.range().end());
-        let (_, blocks) = self.inner.in_blocks(&site, Role::Deopt, at_end).unwrap();
+        let (_, blocks) = self.inner.in_blocks(&site, Role::Deopt, &at_end).unwrap();
         let (shared, inner) = blocks.make(form, at, count);
         let (choice, made) = (Arc::clone(&self.choice), Mutex::default());
         (shared, Arc::new(PickyBlock { inner, choice, made }))
